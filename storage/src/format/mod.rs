@@ -1,0 +1,1 @@
+//! Byte formats: bytes in, bytes out.

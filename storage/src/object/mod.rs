@@ -1,0 +1,1 @@
+//! Objects: the few operations that the log needs of a store.
