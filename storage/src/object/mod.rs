@@ -1,1 +1,81 @@
-//! Objects: the few operations that the log needs of a store.
+//! Objects: where everything durable is kept, behind the few operations that the log needs.
+//!
+//! An object is written once, whole, under a key that nobody has used before (put-if-absent), and is
+//! never changed. That one condition is all that the log asks of a store, so a local directory, a
+//! store in memory and the cloud stores serve alike.
+//!
+//! Invariant: a `create` that answered `Ok` survives a crash of the machine, with these very bytes.
+//! Invariant: no object is ever seen in part.
+//! Invariant: nothing here knows what the bytes mean.
+
+use std::fmt;
+use std::ops::Range;
+use std::time::Duration;
+
+use async_trait::async_trait;
+use bytes::Bytes;
+
+mod error;
+
+pub use error::{OpenError, StoreError, StoreErrorKind};
+
+/// The operations that the log needs of a store. Put-if-absent is the only conditional one.
+///
+/// A key is a path of components joined by `/`, without a leading or trailing one.
+#[async_trait]
+pub trait LogStore: Send + Sync + fmt::Debug {
+    /// Puts an object if its key is absent.
+    ///
+    /// The request goes on when the future is dropped, so whoever drops it no longer knows whether
+    /// the object is there.
+    ///
+    /// # Errors
+    /// [`StoreError::AlreadyExists`] if the key is taken; that may be by an earlier try of the same
+    /// caller, and on some remote stores it is said of a conflict after which nothing is there. Only
+    /// reading the key tells.
+    async fn create(&self, key: &str, bytes: Bytes) -> Result<(), StoreError>;
+
+    /// Reads a whole object.
+    async fn get(&self, key: &str) -> Result<Bytes, StoreError>;
+
+    /// Reads the bytes of `range` (end exclusive), clipped at the object's end.
+    async fn get_range(&self, key: &str, range: Range<u64>) -> Result<Bytes, StoreError>;
+
+    /// Reads the first `length` bytes (fewer if the object is shorter) and the length of the whole
+    /// object, in one request.
+    async fn get_prefix(&self, key: &str, length: u64) -> Result<ObjectPrefix, StoreError>;
+
+    /// All objects below `prefix`, at any depth, sorted by key. The prefix is a whole number of
+    /// components: `a/b` and `a/b/` are one, and neither finds `a/bc`. An empty prefix finds all.
+    async fn list(&self, prefix: &str) -> Result<Vec<ObjectMeta>, StoreError>;
+
+    /// Deletes an object. One that is not there is deleted already.
+    async fn delete(&self, key: &str) -> Result<(), StoreError>;
+
+    /// Makes sure that an object that was read will also be there after a crash. A local file may
+    /// be visible before it is durable; objects of remote stores never are.
+    async fn sync(&self, key: &str) -> Result<(), StoreError>;
+
+    /// How long a commit should wait for company by default: the price and the duration of a
+    /// request decide.
+    fn linger_default(&self) -> Duration;
+
+    /// The path or URL, for messages.
+    fn location(&self) -> &str;
+}
+
+/// A listed object.
+#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub struct ObjectMeta {
+    pub key: String,
+    /// In bytes.
+    pub length: u64,
+}
+
+/// The first bytes of an object.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct ObjectPrefix {
+    pub bytes: Bytes,
+    /// The length of the whole object in bytes.
+    pub object_length: u64,
+}
