@@ -1,0 +1,272 @@
+//! From text to statements: splits at semicolons, keeps each statement's own text, and decides what
+//! is supported. Whatever is not is refused by name, never ignored.
+//!
+//! Pure. Positions count characters from 1 in the whole text, as the Postgres protocol does.
+
+mod explain;
+mod session;
+
+use datafusion::sql::sqlparser::ast;
+use datafusion::sql::sqlparser::dialect::PostgreSqlDialect;
+use datafusion::sql::sqlparser::parser::{Parser, ParserError};
+use datafusion::sql::sqlparser::tokenizer::{Location, Token, TokenWithSpan, Tokenizer};
+
+use crate::error::{SqlError, SqlErrorKind};
+use crate::statement::{Parsed, Statement};
+
+/// Operators that one statement may chain: each makes the syntax tree one level deeper, and the
+/// tree is walked recursively.
+pub const CHAINED_OPERATORS_MAX: usize = 600;
+
+/// How deep parentheses and subqueries may nest.
+pub const NESTING_MAX: usize = 50;
+
+/// The statements of a text. Empty statements and comments are none.
+///
+/// # Errors
+/// Syntax errors, with their position, and statements that are not supported. An error anywhere
+/// refuses the whole text, as in PostgreSQL.
+pub fn parse(text: &str) -> Result<Vec<Parsed>, SqlError> {
+    let lines = Lines::new(text);
+    let tokens = Tokenizer::new(&PostgreSqlDialect {}, text)
+        .tokenize_with_location()
+        .map_err(|error| syntax_error(&lines, &error.to_string()))?;
+    tokens
+        .split(|token| token.token == Token::SemiColon)
+        .filter(|piece| piece.iter().any(|token| !is_blank(token)))
+        .map(|piece| parse_one(text, &lines, piece))
+        .collect()
+}
+
+fn parse_one(text: &str, lines: &Lines, piece: &[TokenWithSpan]) -> Result<Parsed, SqlError> {
+    let tokens: Vec<TokenWithSpan> = piece.iter().filter(|token| !is_blank(token)).cloned().collect();
+    let (Some(first), Some(last)) = (tokens.first(), tokens.last()) else {
+        return Err(SqlError::new(SqlErrorKind::Syntax, "empty statement"));
+    };
+    let start = lines.byte(first.span.start);
+    let end = lines.byte(last.span.end).max(start);
+    let position = Some(lines.position(first.span.start));
+    check_depth(&tokens).map_err(|error| error.at(position))?;
+    let statement = match session::parse(&tokens) {
+        Some(statement) => statement.map_err(|error| error.at(position))?,
+        None => parse_query(lines, tokens, position)?,
+    };
+    Ok(Parsed { statement, text: text.get(start..end).unwrap_or(text).to_owned() })
+}
+
+fn parse_query(
+    lines: &Lines,
+    tokens: Vec<TokenWithSpan>,
+    position: Option<usize>,
+) -> Result<Statement, SqlError> {
+    let verb = first_word(&tokens);
+    let dialect = PostgreSqlDialect {};
+    let mut parser =
+        Parser::new(&dialect).with_recursion_limit(NESTING_MAX).with_tokens_with_locations(tokens);
+    let parsed = parser.parse_statement().and_then(|statement| {
+        let next = parser.peek_token();
+        if next.token == Token::EOF {
+            Ok(statement)
+        } else {
+            Err(ParserError::ParserError(format!("unexpected {}{}", next.token, next.span.start)))
+        }
+    });
+    match parsed {
+        Ok(statement) => classify(statement).map_err(|error| error.at(position)),
+        Err(ParserError::RecursionLimitExceeded) => Err(SqlError::new(
+            SqlErrorKind::TooComplex,
+            format!("the statement nests deeper than the limit of {NESTING_MAX} levels"),
+        )
+        .at(position)),
+        Err(_) if is_refused_verb(&verb) => Err(refused(&verb).at(position)),
+        Err(error) => Err(syntax_error(lines, &error.to_string())),
+    }
+}
+
+fn classify(statement: ast::Statement) -> Result<Statement, SqlError> {
+    match statement {
+        ast::Statement::Query(_) => Ok(Statement::Query(Box::new(statement))),
+        ast::Statement::Explain { .. } => explain::explain(statement).map(Statement::Explain),
+        other => {
+            let text = other.to_string();
+            Err(refused(&text.split_whitespace().next().unwrap_or("this statement").to_uppercase()))
+        }
+    }
+}
+
+/// Verbs of PostgreSQL that the grammar may not know, so that they are refused by name.
+fn is_refused_verb(verb: &str) -> bool {
+    const VERBS: &[&str] = &[
+        "ALTER",
+        "ANALYZE",
+        "CALL",
+        "CHECKPOINT",
+        "CLUSTER",
+        "COMMENT",
+        "COPY",
+        "CREATE",
+        "DECLARE",
+        "DELETE",
+        "DO",
+        "DROP",
+        "EXECUTE",
+        "FETCH",
+        "GRANT",
+        "IMPORT",
+        "INSERT",
+        "LISTEN",
+        "LOAD",
+        "LOCK",
+        "MERGE",
+        "MOVE",
+        "NOTIFY",
+        "PREPARE",
+        "REASSIGN",
+        "REFRESH",
+        "REINDEX",
+        "REVOKE",
+        "SECURITY",
+        "TRUNCATE",
+        "UPDATE",
+        "VACUUM",
+    ];
+    VERBS.contains(&verb)
+}
+
+fn refused(verb: &str) -> SqlError {
+    let error = SqlError::new(SqlErrorKind::FeatureNotSupported, format!("{verb} is not supported yet"));
+    match verb {
+        "INSERT" | "COPY" | "MERGE" => {
+            error.with_hint("produce records with a Kafka client or `strandline produce`")
+        }
+        "UPDATE" | "DELETE" | "TRUNCATE" => {
+            error.with_hint("a log is append-only: records are not changed in place")
+        }
+        "CREATE" | "ALTER" | "DROP" => {
+            error.with_hint("topics are managed with a Kafka client or `strandline topic`")
+        }
+        "DECLARE" | "FETCH" | "MOVE" => {
+            error.with_hint("rows are streamed, also through a portal with a row limit")
+        }
+        "PREPARE" | "EXECUTE" => error.with_hint("use the prepared statements of the protocol"),
+        _ => error,
+    }
+}
+
+fn first_word(tokens: &[TokenWithSpan]) -> String {
+    match tokens.first().map(|token| &token.token) {
+        Some(Token::Word(word)) if word.quote_style.is_none() => word.value.to_uppercase(),
+        _ => String::new(),
+    }
+}
+
+fn is_blank(token: &TokenWithSpan) -> bool {
+    matches!(token.token, Token::Whitespace(_) | Token::EOF)
+}
+
+/// Refuses what would make the syntax tree too deep for the walks over it.
+fn check_depth(tokens: &[TokenWithSpan]) -> Result<(), SqlError> {
+    let chained = tokens.iter().filter(|token| deepens(&token.token)).count();
+    if chained > CHAINED_OPERATORS_MAX {
+        let message =
+            format!("the statement chains {chained} operators, the limit is {CHAINED_OPERATORS_MAX}");
+        return Err(SqlError::new(SqlErrorKind::TooComplex, message)
+            .with_hint("an IN list counts as one operator, however long it is"));
+    }
+    Ok(())
+}
+
+fn deepens(token: &Token) -> bool {
+    match token {
+        Token::Word(word) if word.quote_style.is_none() => {
+            matches!(
+                word.value.to_ascii_uppercase().as_str(),
+                "AND"
+                    | "OR"
+                    | "NOT"
+                    | "UNION"
+                    | "EXCEPT"
+                    | "INTERSECT"
+                    | "COLLATE"
+                    | "IS"
+                    | "ISNULL"
+                    | "NOTNULL"
+                    | "AT"
+                    | "LIKE"
+                    | "ILIKE"
+            )
+        }
+        Token::Word(_)
+        | Token::Number(..)
+        | Token::SingleQuotedString(_)
+        | Token::EscapedStringLiteral(_)
+        | Token::DollarQuotedString(_)
+        | Token::Placeholder(_)
+        | Token::Comma
+        | Token::Period
+        | Token::LParen
+        | Token::RParen
+        | Token::RBracket => false,
+        _ => true,
+    }
+}
+
+/// Finds places in a text from the lines and columns of the tokenizer.
+struct Lines<'a> {
+    text: &'a str,
+    /// Byte and character at which each line begins.
+    starts: Vec<(usize, usize)>,
+}
+
+impl<'a> Lines<'a> {
+    fn new(text: &'a str) -> Self {
+        let mut starts = vec![(0, 0)];
+        for (character, (byte, value)) in text.char_indices().enumerate() {
+            if value == '\n' {
+                starts.push((byte + 1, character + 1));
+            }
+        }
+        Self { text, starts }
+    }
+
+    fn start(&self, location: Location) -> (usize, usize) {
+        let line = usize::try_from(location.line.saturating_sub(1)).unwrap_or(0);
+        self.starts.get(line).copied().unwrap_or((0, 0))
+    }
+
+    /// The character that a location names, counted from 1.
+    fn position(&self, location: Location) -> usize {
+        let column = usize::try_from(location.column).unwrap_or(1).max(1);
+        self.start(location).1.saturating_add(column)
+    }
+
+    /// The byte at which a location lies.
+    fn byte(&self, location: Location) -> usize {
+        let start = self.start(location).0;
+        let column = usize::try_from(location.column.saturating_sub(1)).unwrap_or(0);
+        self.text[start..].char_indices().nth(column).map_or(self.text.len(), |(byte, _)| start + byte)
+    }
+}
+
+/// The parser's messages end with a place, which becomes a position.
+fn syntax_error(lines: &Lines, message: &str) -> SqlError {
+    let message = message.strip_prefix("sql parser error: ").unwrap_or(message);
+    let (what, place) = match message.rsplit_once(" at Line: ") {
+        Some((what, place)) => (what, parse_location(place)),
+        None => (message, None),
+    };
+    let position = place.map(|location| lines.position(location));
+    let mut what = what.to_owned();
+    if let Some(first) = what.get_mut(..1) {
+        first.make_ascii_lowercase();
+    }
+    SqlError::new(SqlErrorKind::Syntax, format!("syntax error: {what}")).at(position)
+}
+
+fn parse_location(place: &str) -> Option<Location> {
+    let (line, column) = place.split_once(", Column: ")?;
+    Some(Location { line: line.parse().ok()?, column: column.trim().parse().ok()? })
+}
+
+#[cfg(test)]
+mod tests;
