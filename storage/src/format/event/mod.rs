@@ -1,0 +1,261 @@
+//! Events: what a commit says about state, apart from the records themselves. State is the replay
+//! of them.
+//!
+//! Invariants: a kind number is never used again for something else; an event that a reader does
+//! not know, or that says it needs a newer one, is refused, naming what it needs. A field that may
+//! be ignored by old readers can be added at any time; one that must be understood raises the
+//! event's min reader version.
+
+mod messages;
+mod wire;
+
+use std::collections::BTreeMap;
+
+use super::FORMAT_VERSION;
+use crate::ids::{ShardId, TopicId};
+
+/// The kind numbers. 11-15 are free for topics and groups, 16-31 for transactions, 32-47 for
+/// segments, compaction and retention, 48-63 for users and ACLs, 64-79 for repairs.
+mod kind {
+    pub(super) const OPENED: u16 = 1;
+    pub(super) const TOPIC_CREATED: u16 = 2;
+    pub(super) const TOPIC_DELETED: u16 = 3;
+    pub(super) const PARTITIONS_ADDED: u16 = 4;
+    pub(super) const TOPIC_CONFIG_SET: u16 = 5;
+    pub(super) const PRODUCER_IDS_ALLOCATED: u16 = 6;
+    pub(super) const PRODUCER_BATCHES: u16 = 7;
+    pub(super) const OFFSETS_COMMITTED: u16 = 8;
+    pub(super) const GROUP_OFFSETS_DELETED: u16 = 9;
+    pub(super) const SCHEMA_PUT: u16 = 10;
+}
+
+/// Bytes of a frame before the event: kind, min reader version, length.
+const FRAME_LENGTH: usize = 8;
+
+/// The first event of an epoch: its writer is open.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Opened {
+    /// Where each older epoch that the writer walked ended.
+    pub closed_epochs: Vec<ClosedEpoch>,
+    pub node: String,
+    pub address: String,
+}
+
+/// An epoch whose writer can commit no more.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct ClosedEpoch {
+    pub writer_epoch: u64,
+    /// The seq of its fence: commits below it are in the log (exclusive).
+    pub end_seq: u64,
+}
+
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct TopicCreated {
+    pub topic_id: TopicId,
+    pub name: String,
+    pub partition_count: i32,
+    pub configs: BTreeMap<String, String>,
+    /// The shard that keeps the partitions.
+    pub shard: ShardId,
+    pub created_at_ms: i64,
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct TopicDeleted {
+    pub topic_id: TopicId,
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct PartitionsAdded {
+    pub topic_id: TopicId,
+    /// How many partitions there are from now on.
+    pub partition_count: i32,
+}
+
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct TopicConfigSet {
+    pub topic_id: TopicId,
+    /// The keys that change; `None` goes back to the default.
+    pub configs: BTreeMap<String, Option<String>>,
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct ProducerIdsAllocated {
+    /// Ids below it have been given out (exclusive).
+    pub next_producer_id: i64,
+}
+
+/// What idempotence needs of the batches of one partition in this commit, in offset order.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct ProducerBatches {
+    pub topic_id: TopicId,
+    pub partition: i32,
+    pub batches: Vec<ProducerBatch>,
+}
+
+/// One batch of an idempotent producer. Sequences and offsets are inclusive.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct ProducerBatch {
+    pub producer_id: i64,
+    pub producer_epoch: i16,
+    pub base_sequence: i32,
+    pub last_sequence: i32,
+    pub base_offset: i64,
+    pub last_offset: i64,
+    pub append_time_ms: i64,
+    /// Of its records; -1 when none has a timestamp.
+    pub max_timestamp: i64,
+}
+
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct OffsetsCommitted {
+    pub group: String,
+    pub offsets: Vec<CommittedOffset>,
+}
+
+/// Where a group is in one partition.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct CommittedOffset {
+    pub topic_id: TopicId,
+    pub partition: i32,
+    /// The offset to read next.
+    pub offset: i64,
+    /// -1 when the client sent none.
+    pub leader_epoch: i32,
+    /// Null is not the same as empty.
+    pub metadata: Option<String>,
+    pub commit_time_ms: i64,
+}
+
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct GroupOffsetsDeleted {
+    pub group: String,
+    /// Empty means all of the group.
+    pub partitions: Vec<GroupPartition>,
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct GroupPartition {
+    pub topic_id: TopicId,
+    pub partition: i32,
+}
+
+/// A schema of a topic: opaque bytes, replaced as a whole.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct SchemaPut {
+    pub topic_id: TopicId,
+    pub kind: String,
+    pub version: u32,
+    pub bytes: Vec<u8>,
+}
+
+/// One change of state.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Event {
+    Opened(Opened),
+    TopicCreated(TopicCreated),
+    TopicDeleted(TopicDeleted),
+    PartitionsAdded(PartitionsAdded),
+    TopicConfigSet(TopicConfigSet),
+    ProducerIdsAllocated(ProducerIdsAllocated),
+    ProducerBatches(ProducerBatches),
+    OffsetsCommitted(OffsetsCommitted),
+    GroupOffsetsDeleted(GroupOffsetsDeleted),
+    SchemaPut(SchemaPut),
+}
+
+/// Why an event was refused.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+pub enum EventError {
+    #[error("{available} bytes are left, its frame needs {needed}")]
+    Truncated { needed: u64, available: usize },
+    #[error(
+        "kind {kind} is not known to format version {FORMAT_VERSION}; it needs version {min_reader_version}"
+    )]
+    UnknownKind { kind: u16, min_reader_version: u16 },
+    #[error(
+        "kind {kind} needs a reader of format version {min_reader_version}, this one reads versions up to {supported}"
+    )]
+    UnsupportedVersion { kind: u16, min_reader_version: u16, supported: u16 },
+    #[error("kind {kind} does not decode: {reason}")]
+    Malformed { kind: u16, reason: String },
+}
+
+impl Event {
+    fn kind(&self) -> u16 {
+        match self {
+            Self::Opened(_) => kind::OPENED,
+            Self::TopicCreated(_) => kind::TOPIC_CREATED,
+            Self::TopicDeleted(_) => kind::TOPIC_DELETED,
+            Self::PartitionsAdded(_) => kind::PARTITIONS_ADDED,
+            Self::TopicConfigSet(_) => kind::TOPIC_CONFIG_SET,
+            Self::ProducerIdsAllocated(_) => kind::PRODUCER_IDS_ALLOCATED,
+            Self::ProducerBatches(_) => kind::PRODUCER_BATCHES,
+            Self::OffsetsCommitted(_) => kind::OFFSETS_COMMITTED,
+            Self::GroupOffsetsDeleted(_) => kind::GROUP_OFFSETS_DELETED,
+            Self::SchemaPut(_) => kind::SCHEMA_PUT,
+        }
+    }
+
+    /// Appends the frame of the event.
+    pub fn encode(&self, out: &mut Vec<u8>) {
+        let start = out.len();
+        out.extend_from_slice(&self.kind().to_le_bytes());
+        // Every event so far is understood by the first version.
+        out.extend_from_slice(&1_u16.to_le_bytes());
+        out.extend_from_slice(&[0; 4]);
+        wire::encode(self, out);
+        let length = u32::try_from(out.len() - start - FRAME_LENGTH).expect("an event is far below 4 GiB");
+        out[start + 4..start + FRAME_LENGTH].copy_from_slice(&length.to_le_bytes());
+    }
+
+    /// Decodes the frame at the front of `bytes`, and what follows it.
+    ///
+    /// # Errors
+    /// A frame that is cut off, a kind or version that this build does not read, or a message that
+    /// does not decode.
+    pub fn decode(bytes: &[u8]) -> Result<(Self, &[u8]), EventError> {
+        let truncated = |needed| EventError::Truncated { needed, available: bytes.len() };
+        let (frame, rest) =
+            bytes.split_first_chunk::<FRAME_LENGTH>().ok_or(truncated(FRAME_LENGTH as u64))?;
+        let kind = u16::from_le_bytes([frame[0], frame[1]]);
+        let min_reader_version = u16::from_le_bytes([frame[2], frame[3]]);
+        let length = u32::from_le_bytes([frame[4], frame[5], frame[6], frame[7]]);
+        if min_reader_version > FORMAT_VERSION {
+            let supported = FORMAT_VERSION;
+            return Err(EventError::UnsupportedVersion { kind, min_reader_version, supported });
+        }
+        let needed = FRAME_LENGTH as u64 + u64::from(length);
+        let (message, rest) = rest.split_at_checked(length as usize).ok_or(truncated(needed))?;
+        let event = decode_message(kind, min_reader_version, message)?;
+        Ok((event, rest))
+    }
+}
+
+fn decode_message(kind: u16, min_reader_version: u16, message: &[u8]) -> Result<Event, EventError> {
+    let decoded = match kind {
+        kind::OPENED => wire::decode(message, Event::Opened),
+        kind::TOPIC_CREATED => wire::decode(message, Event::TopicCreated),
+        kind::TOPIC_DELETED => wire::decode(message, Event::TopicDeleted),
+        kind::PARTITIONS_ADDED => wire::decode(message, Event::PartitionsAdded),
+        kind::TOPIC_CONFIG_SET => wire::decode(message, Event::TopicConfigSet),
+        kind::PRODUCER_IDS_ALLOCATED => wire::decode(message, Event::ProducerIdsAllocated),
+        kind::PRODUCER_BATCHES => wire::decode(message, Event::ProducerBatches),
+        kind::OFFSETS_COMMITTED => wire::decode(message, Event::OffsetsCommitted),
+        kind::GROUP_OFFSETS_DELETED => wire::decode(message, Event::GroupOffsetsDeleted),
+        kind::SCHEMA_PUT => wire::decode(message, Event::SchemaPut),
+        _ => return Err(EventError::UnknownKind { kind, min_reader_version }),
+    };
+    decoded.map_err(|reason| EventError::Malformed { kind, reason })
+}
+
+/// Decodes frames to the end; an error comes with the number of the event.
+pub(super) fn decode_events(mut bytes: &[u8]) -> Result<Vec<Event>, (usize, EventError)> {
+    let mut events = Vec::new();
+    while !bytes.is_empty() {
+        let (event, rest) = Event::decode(bytes).map_err(|error| (events.len(), error))?;
+        events.push(event);
+        bytes = rest;
+    }
+    Ok(events)
+}
