@@ -15,9 +15,25 @@ use std::time::Duration;
 use async_trait::async_trait;
 use bytes::Bytes;
 
+pub mod block_cache;
+mod counting;
+mod durable_local;
 mod error;
+pub mod fault;
+pub mod file_system;
+mod key;
+mod location;
+mod object_store_backend;
+mod probe;
+pub mod sim_file_system;
 
+pub use block_cache::{BlockCache, BlockKey};
+pub use counting::{CountingStore, RequestCounts};
+pub use durable_local::DurableLocal;
 pub use error::{OpenError, StoreError, StoreErrorKind};
+pub use location::DataLocation;
+pub use object_store_backend::ObjectStoreBackend;
+pub use probe::{ProbeError, probe};
 
 /// The operations that the log needs of a store. Put-if-absent is the only conditional one.
 ///

@@ -1,0 +1,161 @@
+//! Blocks of WAL objects that were read back, bounded by their bytes.
+//!
+//! Objects never change, so a block is never stale. Callers that miss the same block at once wait for
+//! one load.
+
+use std::collections::hash_map::DefaultHasher;
+use std::fmt;
+use std::hash::BuildHasherDefault;
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+
+use bytes::Bytes;
+use metrics::counter;
+use quick_cache::sync::{Cache, DefaultLifecycle};
+use quick_cache::{OptionsBuilder, Weighter};
+
+use crate::ids::{ShardId, WalPosition};
+
+/// What an entry costs beside its bytes, about.
+const ENTRY_BYTES: u64 = 128;
+/// The usual size of a block. A wrong guess costs a little room for bookkeeping.
+const BLOCK_BYTES_TYPICAL: u64 = 64 * 1024;
+/// Each part of the cache has an equal share of the bytes, so it must be much larger than a block.
+const PARTS: usize = 4;
+
+/// Where a block is.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub struct BlockKey {
+    pub shard: ShardId,
+    pub object: WalPosition,
+    /// The block's first byte in its object.
+    pub position: u64,
+}
+
+#[derive(Clone, Copy, Debug)]
+struct ByteWeight;
+
+impl Weighter<BlockKey, Bytes> for ByteWeight {
+    fn weight(&self, _key: &BlockKey, block: &Bytes) -> u64 {
+        block.len() as u64 + ENTRY_BYTES
+    }
+}
+
+/// A hasher without a random state, so that a seeded simulation evicts the same blocks each time.
+type FixedHasher = BuildHasherDefault<DefaultHasher>;
+
+/// A cache of blocks.
+pub struct BlockCache {
+    blocks: Cache<BlockKey, Bytes, ByteWeight, FixedHasher>,
+    hits: AtomicU64,
+    misses: AtomicU64,
+}
+
+impl fmt::Debug for BlockCache {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("BlockCache").field("bytes", &self.bytes()).finish_non_exhaustive()
+    }
+}
+
+impl BlockCache {
+    /// A cache that holds about `bytes_max` bytes. A block larger than a quarter of that is read but
+    /// not kept.
+    pub fn new(bytes_max: u64) -> Self {
+        let items = usize::try_from(bytes_max / BLOCK_BYTES_TYPICAL).unwrap_or(usize::MAX).max(1);
+        let options = OptionsBuilder::new()
+            .weight_capacity(bytes_max)
+            .estimated_items_capacity(items)
+            .shards(PARTS)
+            .build()
+            .expect("both capacities are set");
+        let blocks =
+            Cache::with_options(options, ByteWeight, FixedHasher::default(), DefaultLifecycle::default());
+        Self { blocks, hits: AtomicU64::new(0), misses: AtomicU64::new(0) }
+    }
+
+    /// The block from the cache, or from `load`. The bytes that `load` gives should own their
+    /// allocation alone: a slice of a larger one would keep all of it.
+    ///
+    /// # Errors
+    /// Those of `load`. They are not kept: the next caller that waits loads again.
+    pub async fn get_or_load<E>(
+        &self,
+        key: BlockKey,
+        load: impl Future<Output = Result<Bytes, E>>,
+    ) -> Result<Bytes, E> {
+        let loaded = AtomicBool::new(false);
+        let noted_load = async {
+            loaded.store(true, Ordering::Relaxed);
+            load.await
+        };
+        let answer = self.blocks.get_or_insert_async(&key, noted_load).await;
+        let (count, result) = if loaded.into_inner() { (&self.misses, "miss") } else { (&self.hits, "hit") };
+        count.fetch_add(1, Ordering::Relaxed);
+        counter!("strandline_block_cache_requests_total", "result" => result).increment(1);
+        answer
+    }
+
+    /// Requests that were answered without a load of their own.
+    pub fn hits(&self) -> u64 {
+        self.hits.load(Ordering::Relaxed)
+    }
+
+    pub fn misses(&self) -> u64 {
+        self.misses.load(Ordering::Relaxed)
+    }
+
+    /// Bytes held now.
+    pub fn bytes(&self) -> u64 {
+        self.blocks.weight()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use futures::future::join_all;
+
+    use super::*;
+
+    fn key(position: u64) -> BlockKey {
+        BlockKey { shard: ShardId(0), object: WalPosition { writer_epoch: 1, seq: 2 }, position }
+    }
+
+    async fn load(length: usize) -> Result<Bytes, String> {
+        tokio::task::yield_now().await;
+        Ok(vec![1; length].into())
+    }
+
+    #[tokio::test]
+    async fn callers_that_miss_at_once_share_one_load() {
+        let cache = BlockCache::new(1 << 20);
+        let answers = join_all((0..50).map(|_| cache.get_or_load(key(7), load(1000)))).await;
+        assert!(answers.iter().all(|answer| answer.as_ref().is_ok_and(|bytes| bytes.len() == 1000)));
+        assert_eq!((cache.misses(), cache.hits()), (1, 49));
+    }
+
+    #[tokio::test]
+    async fn the_cache_never_holds_more_than_its_bytes() {
+        let cache = BlockCache::new(1 << 20);
+        for position in 0..1000 {
+            cache.get_or_load(key(position), load(10_000)).await.expect("the load succeeds");
+            assert!(cache.bytes() <= 1 << 20, "{} bytes", cache.bytes());
+        }
+        assert!(cache.bytes() > 1 << 19, "most of the room is used: {}", cache.bytes());
+    }
+
+    #[tokio::test]
+    async fn a_block_larger_than_the_cache_is_still_answered() {
+        let cache = BlockCache::new(1 << 10);
+        let block = cache.get_or_load(key(0), load(1 << 20)).await.expect("the load succeeds");
+        assert_eq!(block.len(), 1 << 20);
+        assert_eq!(cache.bytes(), 0);
+    }
+
+    #[tokio::test]
+    async fn a_failed_load_is_tried_again() {
+        let cache = BlockCache::new(1 << 20);
+        let failed = cache.get_or_load(key(0), async { Err::<Bytes, _>("no") }).await;
+        assert_eq!(failed, Err("no"));
+        cache.get_or_load(key(0), load(10)).await.expect("the second load succeeds");
+        assert_eq!(cache.misses(), 2);
+    }
+}

@@ -1,0 +1,434 @@
+//! Objects as files of a local directory, durable before a create answers.
+//!
+//! A create costs, once its directory is known: write to `.tmp/`, fsync of the file, hard link to its
+//! key, fsync of the directory, unlink of the first name. The link is the put-if-absent: the name
+//! appears with all bytes or not at all, and never twice.
+//!
+//! Invariant: a create answers `Ok` only after the file, its name and the names of all its ancestors
+//! were synced.
+//! Invariant: after a failed fsync or link every operation fails. What the page cache says may then
+//! differ from the disk for ever, and a second fsync would report success.
+//! Invariant: one process at a time writes, by a lock on `.lock` that lasts as long as the last
+//! operation.
+
+use std::collections::BTreeSet;
+use std::io;
+use std::ops::Range;
+use std::path::{Path, PathBuf};
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::{Arc, Mutex, OnceLock};
+use std::time::Duration;
+
+use async_trait::async_trait;
+use bytes::Bytes;
+
+use super::file_system::{EntryKind, FileSystem, OsFileSystem};
+use super::key::{check_key, check_prefix, is_component};
+use super::{LogStore, ObjectMeta, ObjectPrefix, OpenError, StoreError};
+
+const STAGING_DIR: &str = ".tmp";
+const LOCK_FILE: &str = ".lock";
+
+/// How many directories are remembered as durable. Only the newest ones of each shard are in use.
+const KNOWN_DIRS_MAX: usize = 1024;
+
+/// "Too many open files" of this process and of the machine, which have no `io::ErrorKind`.
+const OUT_OF_FILES: [i32; 2] = [24, 23];
+
+/// A store of objects in a local directory.
+#[derive(Clone, Debug)]
+pub struct DurableLocal<F: FileSystem = OsFileSystem> {
+    directory: Arc<Directory<F>>,
+}
+
+#[derive(Debug)]
+struct Directory<F: FileSystem> {
+    file_system: F,
+    root: PathBuf,
+    location: String,
+    access: Access<F::Lock>,
+    staging_number: AtomicU64,
+    /// Directories (as keys) whose own names are durable, with those of all their ancestors.
+    known_dirs: Mutex<BTreeSet<String>>,
+    failed: OnceLock<StoreError>,
+}
+
+#[derive(Debug)]
+enum Access<L> {
+    ReadOnly,
+    /// The lock is held by being kept.
+    Exclusive {
+        _lock: L,
+    },
+}
+
+impl DurableLocal {
+    /// Opens a directory for reading and writing; makes it if it does not exist. Blocks.
+    ///
+    /// # Errors
+    /// [`OpenError`] if another process has it, or if it is no directory that can be written.
+    pub fn open(root: impl Into<PathBuf>) -> Result<Self, OpenError> {
+        Self::open_on(OsFileSystem, root)
+    }
+
+    /// Opens a directory for reading beside a process that may be writing to it. Changes nothing.
+    /// Blocks.
+    ///
+    /// # Errors
+    /// [`OpenError`] if the directory does not exist or cannot be read.
+    pub fn open_read_only(root: impl Into<PathBuf>) -> Result<Self, OpenError> {
+        Self::open_read_only_on(OsFileSystem, root)
+    }
+}
+
+impl<F: FileSystem> DurableLocal<F> {
+    /// [`DurableLocal::open`] on a file system of the caller's choice.
+    pub fn open_on(file_system: F, root: impl Into<PathBuf>) -> Result<Self, OpenError> {
+        let root = root.into();
+        let failed = |error: io::Error| OpenError::from_io(&root, &error);
+        make_durable_root(&file_system, &root).map_err(failed)?;
+        let lock = file_system.lock(&root.join(LOCK_FILE)).map_err(failed)?;
+        let lock = lock.ok_or_else(|| OpenError::InUse { path: root.display().to_string() })?;
+        empty_staging(&file_system, &root.join(STAGING_DIR)).map_err(failed)?;
+        Ok(Self::new(file_system, root, Access::Exclusive { _lock: lock }))
+    }
+
+    /// [`DurableLocal::open_read_only`] on a file system of the caller's choice.
+    pub fn open_read_only_on(file_system: F, root: impl Into<PathBuf>) -> Result<Self, OpenError> {
+        let root = root.into();
+        let readable = file_system.check_dir(&root).and_then(|()| file_system.read_dir(&root));
+        readable.map_err(|error| OpenError::from_io(&root, &error))?;
+        Ok(Self::new(file_system, root, Access::ReadOnly))
+    }
+
+    fn new(file_system: F, root: PathBuf, access: Access<F::Lock>) -> Self {
+        let directory = Directory {
+            file_system,
+            location: root.display().to_string(),
+            root,
+            access,
+            staging_number: AtomicU64::new(0),
+            known_dirs: Mutex::default(),
+            failed: OnceLock::new(),
+        };
+        Self { directory: Arc::new(directory) }
+    }
+
+    /// Runs an operation where it may block. It runs to its end even if nobody waits any more, and
+    /// keeps the lock until then.
+    async fn run<T: Send + 'static>(
+        &self,
+        key: &str,
+        operation: impl FnOnce(&Directory<F>, &str) -> Result<T, StoreError> + Send + 'static,
+    ) -> Result<T, StoreError> {
+        let guarded = |directory: &Directory<F>, key: &str| {
+            directory.check_trusted()?;
+            let answer = operation(directory, key);
+            // Another operation may have failed meanwhile and have taken the kernel's only report.
+            directory.check_trusted()?;
+            answer
+        };
+        if !F::BLOCKS {
+            return guarded(&self.directory, key);
+        }
+        let (directory, owned_key) = (Arc::clone(&self.directory), key.to_owned());
+        match tokio::task::spawn_blocking(move || guarded(&directory, &owned_key)).await {
+            Ok(answer) => answer,
+            Err(error) if error.is_panic() => std::panic::resume_unwind(error.into_panic()),
+            Err(error) => Err(StoreError::unavailable(key, error)),
+        }
+    }
+}
+
+#[async_trait]
+impl<F: FileSystem> LogStore for DurableLocal<F> {
+    async fn create(&self, key: &str, bytes: Bytes) -> Result<(), StoreError> {
+        self.run(key, move |directory, key| directory.create(key, &bytes)).await
+    }
+
+    async fn get(&self, key: &str) -> Result<Bytes, StoreError> {
+        self.get_range(key, 0..u64::MAX).await
+    }
+
+    async fn get_range(&self, key: &str, range: Range<u64>) -> Result<Bytes, StoreError> {
+        Ok(self.run(key, move |directory, key| directory.read(key, range)).await?.bytes)
+    }
+
+    async fn get_prefix(&self, key: &str, length: u64) -> Result<ObjectPrefix, StoreError> {
+        self.run(key, move |directory, key| directory.read(key, 0..length)).await
+    }
+
+    async fn list(&self, prefix: &str) -> Result<Vec<ObjectMeta>, StoreError> {
+        self.run(prefix, Directory::list).await
+    }
+
+    async fn delete(&self, key: &str) -> Result<(), StoreError> {
+        self.run(key, Directory::delete).await
+    }
+
+    async fn sync(&self, key: &str) -> Result<(), StoreError> {
+        self.run(key, Directory::sync).await
+    }
+
+    /// None: the puts in flight give company enough, and a put costs a few milliseconds.
+    fn linger_default(&self) -> Duration {
+        Duration::ZERO
+    }
+
+    fn location(&self) -> &str {
+        &self.directory.location
+    }
+}
+
+impl<F: FileSystem> Directory<F> {
+    fn create(&self, key: &str, bytes: &[u8]) -> Result<(), StoreError> {
+        check_key(key)?;
+        self.check_writable(key)?;
+        let number = self.staging_number.fetch_add(1, Ordering::Relaxed);
+        let staging = self.root.join(STAGING_DIR).join(number.to_string());
+        let result = self.stage(key, &staging, bytes).and_then(|()| self.link(key, &staging));
+        // A name that stays behind costs space until the next open, which empties the directory.
+        let _ = self.file_system.remove_file(&staging);
+        result
+    }
+
+    /// Writes the bytes where nobody looks for them, and makes them durable.
+    fn stage(&self, key: &str, staging: &Path, bytes: &[u8]) -> Result<(), StoreError> {
+        let written = self.file_system.write_new(staging, bytes);
+        let file = written.map_err(|error| self.write_error(key, staging, &error))?;
+        match self.file_system.sync_file(&file) {
+            Err(error) if !is_out_of_space(&error) => Err(self.fail(staging, "fsync", &error)),
+            // The file system found no room when it came to place what was written. The file has no
+            // other name yet, so nothing that matters was lost.
+            synced => synced.map_err(|error| self.write_error(key, staging, &error)),
+        }
+    }
+
+    /// Gives the staged file its key for ever.
+    fn link(&self, key: &str, staging: &Path) -> Result<(), StoreError> {
+        let parent = parent_of(key);
+        self.ensure_dir(key, parent)?;
+        let target = self.path(key);
+        match self.file_system.hard_link(staging, &target) {
+            Ok(()) => self.sync_dir(parent),
+            Err(error) if error.kind() == io::ErrorKind::AlreadyExists => {
+                // The name may be from a try whose own fsync has not come yet, and the caller is
+                // going to rely on it.
+                self.sync_dir(parent)?;
+                Err(StoreError::AlreadyExists { key: key.to_owned() })
+            }
+            Err(error) if is_out_of_space(&error) => Err(self.write_error(key, &target, &error)),
+            Err(error) => Err(self.fail(&target, "hard link", &error)),
+        }
+    }
+
+    /// Makes sure that a directory exists and that its name and its ancestors' names are durable. A
+    /// directory that is already there is synced too, once: whoever made it may not have come to it.
+    fn ensure_dir(&self, key: &str, dir: &str) -> Result<(), StoreError> {
+        if dir.is_empty() || self.known_dirs().contains(dir) {
+            return Ok(());
+        }
+        self.ensure_dir(key, parent_of(dir))?;
+        let path = self.path(dir);
+        match self.file_system.create_dir(&path) {
+            Err(error) if error.kind() != io::ErrorKind::AlreadyExists => {
+                return Err(self.write_error(key, &path, &error));
+            }
+            _ => self.sync_dir(parent_of(dir))?,
+        }
+        let mut known_dirs = self.known_dirs();
+        if known_dirs.len() >= KNOWN_DIRS_MAX {
+            known_dirs.clear();
+        }
+        known_dirs.insert(dir.to_owned());
+        Ok(())
+    }
+
+    fn read(&self, key: &str, range: Range<u64>) -> Result<ObjectPrefix, StoreError> {
+        check_key(key)?;
+        let read = || {
+            let file = self.file_system.open(&self.path(key))?;
+            let object_length = self.file_system.length(&file)?;
+            let position = range.start.min(object_length);
+            let length = range.end.min(object_length).saturating_sub(position);
+            let bytes = self.file_system.read_at(&file, position, length)?;
+            Ok(ObjectPrefix { bytes: bytes.into(), object_length })
+        };
+        read().map_err(|error| read_error(key, &error))
+    }
+
+    fn list(&self, prefix: &str) -> Result<Vec<ObjectMeta>, StoreError> {
+        let mut pending = vec![check_prefix(prefix)?.to_owned()];
+        let mut objects = Vec::new();
+        while let Some(dir) = pending.pop() {
+            let entries = match self.file_system.read_dir(&self.path(&dir)) {
+                Err(error) if is_absent(&error) => continue,
+                other => other.map_err(|error| read_error(&dir, &error))?,
+            };
+            for entry in entries.into_iter().filter(|entry| is_component(&entry.name)) {
+                let key = if dir.is_empty() { entry.name } else { format!("{dir}/{}", entry.name) };
+                match entry.kind {
+                    EntryKind::Directory => pending.push(key),
+                    EntryKind::File { length } => objects.push(ObjectMeta { key, length }),
+                }
+            }
+        }
+        objects.sort_unstable();
+        Ok(objects)
+    }
+
+    /// A name that comes back after a crash is harmless, so nothing is synced.
+    fn delete(&self, key: &str) -> Result<(), StoreError> {
+        check_key(key)?;
+        self.check_writable(key)?;
+        let path = self.path(key);
+        match self.file_system.remove_file(&path) {
+            Err(error) if is_absent(&error) => Ok(()),
+            other => other.map_err(|error| read_error(key, &error)),
+        }
+    }
+
+    /// A reader that cannot write promises nothing to anybody, so it leaves this to the writer.
+    fn sync(&self, key: &str) -> Result<(), StoreError> {
+        check_key(key)?;
+        let path = self.path(key);
+        let file = self.file_system.open(&path).map_err(|error| read_error(key, &error))?;
+        if matches!(self.access, Access::ReadOnly) {
+            return Ok(());
+        }
+        self.file_system.sync_file(&file).map_err(|error| self.fail(&path, "fsync", &error))?;
+        self.ensure_dir(key, parent_of(key))?;
+        self.sync_dir(parent_of(key))
+    }
+
+    fn sync_dir(&self, dir: &str) -> Result<(), StoreError> {
+        let path = self.path(dir);
+        self.file_system.sync_dir(&path).map_err(|error| self.fail(&path, "fsync", &error))
+    }
+
+    fn path(&self, key: &str) -> PathBuf {
+        // Joining nothing would add a slash.
+        if key.is_empty() { self.root.clone() } else { self.root.join(key) }
+    }
+
+    fn known_dirs(&self) -> std::sync::MutexGuard<'_, BTreeSet<String>> {
+        self.known_dirs.lock().expect("no holder of the lock panics")
+    }
+
+    fn check_trusted(&self) -> Result<(), StoreError> {
+        self.failed.get().map_or(Ok(()), |error| Err(error.clone()))
+    }
+
+    fn check_writable(&self, key: &str) -> Result<(), StoreError> {
+        match self.access {
+            Access::Exclusive { .. } => Ok(()),
+            Access::ReadOnly => {
+                let reason = format!("{} is open for reading only", self.location);
+                Err(StoreError::Denied { key: key.to_owned(), reason })
+            }
+        }
+    }
+
+    /// Sorts a failure before anything was published.
+    fn write_error(&self, key: &str, path: &Path, error: &io::Error) -> StoreError {
+        let (key, reason) = (key.to_owned(), error.to_string());
+        match error.kind() {
+            _ if is_out_of_space(error) => StoreError::NoSpace { key, reason },
+            io::ErrorKind::PermissionDenied | io::ErrorKind::ReadOnlyFilesystem => {
+                StoreError::Denied { key, reason }
+            }
+            io::ErrorKind::Interrupted | io::ErrorKind::OutOfMemory => {
+                StoreError::Unavailable { key, reason }
+            }
+            _ if error.raw_os_error().is_some_and(|code| OUT_OF_FILES.contains(&code)) => {
+                StoreError::Unavailable { key, reason }
+            }
+            _ => self.fail(path, "write", error),
+        }
+    }
+
+    /// Ends all trust in this directory. The first failure is the one that is told.
+    fn fail(&self, path: &Path, step: &str, error: &io::Error) -> StoreError {
+        let failure = StoreError::local_failed(path, format!("{step} failed: {error}"));
+        self.failed.get_or_init(|| failure).clone()
+    }
+}
+
+/// Makes the root and its missing ancestors, each one's name durable before the next.
+fn make_durable_root(file_system: &impl FileSystem, root: &Path) -> io::Result<()> {
+    let mut missing = Vec::new();
+    for path in root.ancestors().filter(|path| !path.as_os_str().is_empty()) {
+        match file_system.check_dir(path) {
+            Err(error) if error.kind() == io::ErrorKind::NotFound => missing.push(path),
+            other => {
+                other?;
+                break;
+            }
+        }
+    }
+    for path in missing.iter().rev() {
+        make_dir(file_system, path)?;
+        file_system.sync_dir(parent_dir(path))?;
+    }
+    match file_system.sync_dir(parent_dir(root)) {
+        // The directory was made for this user by somebody else, who answers for its name.
+        Err(error) if missing.is_empty() && error.kind() == io::ErrorKind::PermissionDenied => Ok(()),
+        other => other,
+    }
+}
+
+/// Removes what creates left behind when their process ended in the middle.
+fn empty_staging(file_system: &impl FileSystem, staging: &Path) -> io::Result<()> {
+    make_dir(file_system, staging)?;
+    for entry in file_system.read_dir(staging)? {
+        if matches!(entry.kind, EntryKind::File { .. }) {
+            file_system.remove_file(&staging.join(entry.name))?;
+        }
+    }
+    Ok(())
+}
+
+fn make_dir(file_system: &impl FileSystem, path: &Path) -> io::Result<()> {
+    match file_system.create_dir(path) {
+        Err(error) if error.kind() == io::ErrorKind::AlreadyExists => file_system.check_dir(path),
+        other => other,
+    }
+}
+
+fn parent_of(key: &str) -> &str {
+    key.rsplit_once('/').map_or("", |(parent, _)| parent)
+}
+
+fn parent_dir(path: &Path) -> &Path {
+    match path.parent() {
+        Some(parent) if parent.as_os_str().is_empty() => Path::new("."),
+        Some(parent) => parent,
+        None => path,
+    }
+}
+
+fn is_out_of_space(error: &io::Error) -> bool {
+    use io::ErrorKind::{FileTooLarge, QuotaExceeded, StorageFull};
+    matches!(error.kind(), StorageFull | QuotaExceeded | FileTooLarge)
+}
+
+fn is_absent(error: &io::Error) -> bool {
+    matches!(error.kind(), io::ErrorKind::NotFound | io::ErrorKind::NotADirectory)
+}
+
+/// Sorts a failure that changed nothing on disk.
+fn read_error(key: &str, error: &io::Error) -> StoreError {
+    let (key, reason) = (key.to_owned(), error.to_string());
+    match error.kind() {
+        _ if is_absent(error) => StoreError::NotFound { key },
+        io::ErrorKind::IsADirectory => StoreError::NotFound { key },
+        io::ErrorKind::PermissionDenied | io::ErrorKind::ReadOnlyFilesystem => {
+            StoreError::Denied { key, reason }
+        }
+        _ if is_out_of_space(error) => StoreError::NoSpace { key, reason },
+        _ => StoreError::Unavailable { key, reason },
+    }
+}
+
+#[cfg(test)]
+mod tests;
