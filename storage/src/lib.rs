@@ -8,5 +8,6 @@
 
 pub mod format;
 pub mod ids;
+pub mod log;
 pub mod object;
 pub mod seam;

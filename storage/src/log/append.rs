@@ -1,0 +1,136 @@
+//! What a caller asks to append, and the checks that need no state of the log: they run in the
+//! caller's task, so that the committer only checks sequences and assigns offsets.
+//!
+//! The order of the checks is that of Kafka's `LogValidator` and `UnifiedLog`, because clients act on
+//! the error they get.
+
+use bytes::{Bytes, BytesMut};
+
+use super::error::AppendError;
+use super::topic_config::TopicConfig;
+use crate::format::{
+    BATCH_HEADER_LENGTH, BatchHeader, BatchSummary, DecompressionBudget, TimestampType, inspect,
+    set_base_offset, set_leader_epoch, set_log_append_time, set_max_timestamp,
+};
+use crate::ids::TopicPartition;
+
+/// One batch for one partition.
+#[derive(Clone, Debug)]
+pub struct PartitionAppend {
+    pub topic_partition: TopicPartition,
+    /// Exactly one v2 record batch, as the producer sent it.
+    pub batch: Bytes,
+}
+
+/// Where a batch went.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Appended {
+    pub base_offset: i64,
+    /// Inclusive.
+    pub last_offset: i64,
+    /// The time that all records got, on a topic with LogAppendTime.
+    pub log_append_time: Option<i64>,
+    pub log_start_offset: i64,
+    /// The batch was in the log already, under these offsets.
+    pub is_duplicate: bool,
+}
+
+/// A batch that passed the checks, ready to get its offsets.
+#[derive(Debug)]
+pub(super) struct PreparedBatch {
+    pub(super) topic_partition: TopicPartition,
+    pub(super) summary: BatchSummary,
+    batch: Bytes,
+    pub(super) timestamp_type: TimestampType,
+}
+
+impl PreparedBatch {
+    pub(super) fn size_bytes(&self) -> usize {
+        self.batch.len()
+    }
+
+    pub(super) fn header(&self) -> &BatchHeader {
+        &self.summary.header
+    }
+
+    /// Checks a batch against the configuration of its topic.
+    pub(super) fn check(
+        append: PartitionAppend,
+        config: &TopicConfig,
+        now_ms: i64,
+        decompressed_bytes_max: usize,
+    ) -> Result<Self, AppendError> {
+        let PartitionAppend { topic_partition, batch } = append;
+        let header = BatchHeader::parse(&batch)?;
+        if header.base_offset != 0 {
+            return Err(AppendError::NonZeroBaseOffset { found: header.base_offset });
+        }
+        let max = config.max_message_bytes();
+        if header.size_bytes() > max {
+            return Err(AppendError::TooLarge { size: header.size_bytes(), max });
+        }
+        let summary = inspect(&batch, &mut DecompressionBudget::new(decompressed_bytes_max))?;
+        check_attributes(&header)?;
+        let timestamp_type = config.message_timestamp_type();
+        if timestamp_type == TimestampType::CreateTime {
+            check_timestamps(&summary, config, now_ms)?;
+        }
+        Ok(Self { topic_partition, summary, batch, timestamp_type })
+    }
+
+    /// The bytes as they go to the log: the head with its offset, epoch and times set, and the rest
+    /// as it came.
+    pub(super) fn assigned(&self, base_offset: i64, leader_epoch: i32, append_time_ms: i64) -> [Bytes; 2] {
+        let rewrites_crc = self.timestamp_type == TimestampType::LogAppendTime
+            || self.summary.max_timestamp != self.header().max_timestamp;
+        if rewrites_crc {
+            return [self.rewritten(base_offset, leader_epoch, append_time_ms), Bytes::new()];
+        }
+        let mut head = BytesMut::from(&self.batch[..BATCH_HEADER_LENGTH]);
+        set_base_offset(&mut head, base_offset);
+        set_leader_epoch(&mut head, leader_epoch);
+        [head.freeze(), self.batch.slice(BATCH_HEADER_LENGTH..)]
+    }
+
+    fn rewritten(&self, base_offset: i64, leader_epoch: i32, append_time_ms: i64) -> Bytes {
+        let mut batch = BytesMut::from(&self.batch[..]);
+        match self.timestamp_type {
+            TimestampType::LogAppendTime => set_log_append_time(&mut batch, append_time_ms),
+            TimestampType::CreateTime => set_max_timestamp(&mut batch, self.summary.max_timestamp),
+        }
+        set_base_offset(&mut batch, base_offset);
+        set_leader_epoch(&mut batch, leader_epoch);
+        batch.freeze()
+    }
+}
+
+fn check_attributes(header: &BatchHeader) -> Result<(), AppendError> {
+    if header.is_control() {
+        return Err(AppendError::ControlBatch);
+    }
+    if header.is_transactional() {
+        return Err(AppendError::TransactionalBatch);
+    }
+    if header.producer_id >= 0 && header.base_sequence < 0 {
+        return Err(AppendError::MissingSequence { producer_id: header.producer_id });
+    }
+    if header.timestamp_type() == TimestampType::LogAppendTime {
+        return Err(AppendError::ForbiddenTimestampType);
+    }
+    Ok(())
+}
+
+/// Records without a timestamp pass; the summary's minimum and maximum leave them out.
+fn check_timestamps(summary: &BatchSummary, config: &TopicConfig, now_ms: i64) -> Result<(), AppendError> {
+    if summary.null_timestamp_count == summary.record_count {
+        return Ok(());
+    }
+    let min = now_ms.saturating_sub(config.message_timestamp_before_max_ms());
+    let max = now_ms.saturating_add(config.message_timestamp_after_max_ms());
+    for timestamp in [summary.min_timestamp, summary.max_timestamp] {
+        if timestamp < min || timestamp > max {
+            return Err(AppendError::InvalidTimestamp { timestamp, min, max });
+        }
+    }
+    Ok(())
+}

@@ -1,0 +1,202 @@
+//! Changes of state other than appends: each is a check against the assigned state that gives the
+//! events to commit. Pure.
+
+use std::ops::Range;
+use std::sync::Arc;
+
+use bytes::Bytes;
+use tokio::sync::oneshot;
+
+use super::committer::{ChangeJob, ChangeOrder, CheckedChange};
+use super::error::{CommitOffsetError, CreateTopicError, PutSchemaError, TopicError, WriteError};
+use super::handle::{CreateTopic, OffsetCommit};
+use super::settings::LogSettings;
+use super::shared::Shared;
+use super::state::ShardState;
+use super::topic_config::TopicConfig;
+use super::topic_name;
+use crate::format::Event;
+use crate::format::event::{
+    CommittedOffset, GroupOffsetsDeleted, GroupPartition, OffsetsCommitted, ProducerIdsAllocated, SchemaPut,
+    TopicConfigSet, TopicCreated, TopicDeleted,
+};
+use crate::ids::{TopicId, TopicPartition};
+
+type Checked<T, E> = Result<(Vec<Event>, T), E>;
+
+/// A check that gives events and an answer. It gets the assigned state and the append time.
+pub(super) struct Change<T, E> {
+    order: ChangeOrder,
+    check: Box<dyn FnOnce(&ShardState, i64) -> Checked<T, E> + Send>,
+}
+
+impl<T: Send + 'static, E: From<WriteError> + Send + 'static> Change<T, E> {
+    fn any_place(check: impl FnOnce(&ShardState, i64) -> Checked<T, E> + Send + 'static) -> Self {
+        Self { order: ChangeOrder::AnyPlace, check: Box::new(check) }
+    }
+}
+
+impl<T, E> Change<T, E> {
+    /// The job for the committer; `answer` gets the result when the events are durable.
+    pub(super) fn into_job(self, answer: oneshot::Sender<Result<T, E>>) -> ChangeJob
+    where
+        T: Send + 'static,
+        E: From<WriteError> + Send + 'static,
+    {
+        let check = move |state: &ShardState, append_time_ms: i64| {
+            let (events, result) = match (self.check)(state, append_time_ms) {
+                Ok((events, answer)) => (events, Ok(answer)),
+                Err(error) => (Vec::new(), Err(error)),
+            };
+            let reply = move |durable: Result<(), WriteError>| {
+                let result = result.and_then(|answer| durable.map(|()| answer).map_err(E::from));
+                // A caller that went away needs no answer.
+                drop(answer.send(result));
+            };
+            CheckedChange { events, reply: Box::new(reply) }
+        };
+        ChangeJob { order: self.order, check: Box::new(check) }
+    }
+}
+
+pub(super) fn create_topic(topic: CreateTopic, shared: Arc<Shared>) -> Change<TopicId, CreateTopicError> {
+    Change::any_place(move |state, now_ms| {
+        check_new_topic(&topic, state, &shared.settings)?;
+        let topic_id = TopicId::from_random(shared.seams.rng.bytes16());
+        let event = Event::TopicCreated(TopicCreated {
+            topic_id,
+            name: topic.name,
+            partition_count: topic.partitions,
+            configs: topic.configs,
+            shard: shared.settings.shard,
+            created_at_ms: now_ms,
+        });
+        Ok((vec![event], topic_id))
+    })
+}
+
+/// Whether a topic could be created in this state.
+pub(super) fn check_new_topic(
+    topic: &CreateTopic,
+    state: &ShardState,
+    settings: &LogSettings,
+) -> Result<(), CreateTopicError> {
+    let name = || topic.name.clone();
+    topic_name::validate(&topic.name)?;
+    if state.topic_ids.contains_key(&topic.name) {
+        return Err(CreateTopicError::AlreadyExists { name: name() });
+    }
+    let key = topic_name::collision_key(&topic.name);
+    if let Some(existing) = state.topic_ids.keys().find(|existing| topic_name::collision_key(existing) == key)
+    {
+        return Err(CreateTopicError::NameCollision { name: name(), existing: existing.clone() });
+    }
+    if topic.partitions < 1 {
+        return Err(CreateTopicError::InvalidPartitions { name: name(), partitions: topic.partitions });
+    }
+    TopicConfig::parse(&topic.configs)?;
+    if state.topics.len() >= settings.topics_max {
+        return Err(CreateTopicError::TooMany { what: "topics", max: settings.topics_max });
+    }
+    let partitions = usize::try_from(topic.partitions).expect("the number was just found positive");
+    if state.partition_count().saturating_add(partitions) > settings.partitions_max {
+        return Err(CreateTopicError::TooMany { what: "partitions", max: settings.partitions_max });
+    }
+    Ok(())
+}
+
+pub(super) fn delete_topic(topic_id: TopicId) -> Change<(), TopicError> {
+    let check = move |state: &ShardState, _: i64| {
+        state.topics.get(&topic_id).ok_or(TopicError::UnknownTopic)?;
+        Ok((vec![Event::TopicDeleted(TopicDeleted { topic_id })], ()))
+    };
+    Change { order: ChangeOrder::AfterBatches, check: Box::new(check) }
+}
+
+pub(super) fn set_topic_config(
+    topic_id: TopicId,
+    changes: Vec<(String, Option<String>)>,
+) -> Change<(), TopicError> {
+    Change::any_place(move |state, _| {
+        let topic = state.topics.get(&topic_id).ok_or(TopicError::UnknownTopic)?;
+        topic.config.with_changes(&changes)?;
+        let event = TopicConfigSet { topic_id, configs: changes.into_iter().collect() };
+        Ok((vec![Event::TopicConfigSet(event)], ()))
+    })
+}
+
+pub(super) fn commit_offsets(
+    group: String,
+    offsets: Vec<OffsetCommit>,
+) -> Change<Vec<Result<(), CommitOffsetError>>, WriteError> {
+    Change::any_place(move |state, now_ms| {
+        let mut results = Vec::with_capacity(offsets.len());
+        let mut committed = Vec::new();
+        for offset in offsets {
+            let partition = offset.topic_partition;
+            if !state.partitions.contains_key(&partition) {
+                results.push(Err(CommitOffsetError::UnknownTopicPartition(partition)));
+                continue;
+            }
+            results.push(Ok(()));
+            committed.push(CommittedOffset {
+                topic_id: partition.topic_id,
+                partition: partition.partition,
+                offset: offset.offset,
+                leader_epoch: offset.leader_epoch,
+                metadata: offset.metadata,
+                commit_time_ms: now_ms,
+            });
+        }
+        let events = match committed.is_empty() {
+            true => Vec::new(),
+            false => vec![Event::OffsetsCommitted(OffsetsCommitted { group, offsets: committed })],
+        };
+        Ok((events, results))
+    })
+}
+
+pub(super) fn delete_group_offsets(
+    group: String,
+    partitions: Option<Vec<TopicPartition>>,
+) -> Change<(), WriteError> {
+    Change::any_place(move |state, _| {
+        // No partitions named in the event means all of them.
+        let deletes_nothing = partitions.as_ref().is_some_and(Vec::is_empty);
+        if deletes_nothing || !state.groups.contains_key(&group) {
+            return Ok((Vec::new(), ()));
+        }
+        let in_event = |partition: TopicPartition| GroupPartition {
+            topic_id: partition.topic_id,
+            partition: partition.partition,
+        };
+        let partitions = partitions.unwrap_or_default().into_iter().map(in_event).collect();
+        Ok((vec![Event::GroupOffsetsDeleted(GroupOffsetsDeleted { group, partitions })], ()))
+    })
+}
+
+pub(super) fn allocate_producer_ids(count: u32) -> Change<Range<i64>, WriteError> {
+    Change::any_place(move |state, _| {
+        let next_producer_id = state.next_producer_id + i64::from(count);
+        let event = Event::ProducerIdsAllocated(ProducerIdsAllocated { next_producer_id });
+        Ok((vec![event], state.next_producer_id..next_producer_id))
+    })
+}
+
+pub(super) fn put_schema(
+    topic_id: TopicId,
+    kind: String,
+    expected: u32,
+    bytes: Bytes,
+) -> Change<u32, PutSchemaError> {
+    Change::any_place(move |state, _| {
+        state.topics.get(&topic_id).ok_or(PutSchemaError::UnknownTopic)?;
+        let current = state.schemas.get(&(topic_id, kind.clone())).map_or(0, |schema| schema.version);
+        if current != expected {
+            return Err(PutSchemaError::VersionMismatch { expected, current });
+        }
+        let version = current + 1;
+        let event = SchemaPut { topic_id, kind, version, bytes: bytes.to_vec() };
+        Ok((vec![Event::SchemaPut(event)], version))
+    })
+}

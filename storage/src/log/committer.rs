@@ -1,0 +1,454 @@
+//! The one writer of a shard: takes all that is pending, assigns offsets, puts objects, and
+//! publishes what became durable.
+//!
+//! Invariant: acks, the high watermark and readers advance only over the contiguous prefix of
+//! durable objects.
+//! Invariant: each object in flight carries the state after it, so that a publication replaces the
+//! durable state whole.
+//! Invariant: after a fence, a foreign object or a failure of the store nothing is acked any more.
+
+use std::collections::{BTreeSet, VecDeque};
+use std::sync::Arc;
+use std::time::Duration;
+
+use bytes::Bytes;
+use tokio::sync::{OwnedSemaphorePermit, mpsc, oneshot};
+use tokio::task::JoinSet;
+
+use super::append::{Appended, PreparedBatch};
+use super::assign::{Assignment, Sealed};
+use super::error::{AppendError, WriteError};
+use super::health::Health;
+use super::put::{Put, PutOutcome, Putter};
+use super::shared::Shared;
+use super::state::{Commit, ShardState};
+use crate::format::{BlockEntry, Event, WalHeader};
+use crate::ids::{ShardId, TopicPartition, WalPosition};
+
+pub(super) type AppendResults = Vec<Result<Appended, AppendError>>;
+
+/// What the committer is asked to do.
+pub(super) enum Command {
+    Append(AppendJob),
+    Change(ChangeJob),
+    /// Refuse what comes after, commit what came before, and answer.
+    Close(oneshot::Sender<()>),
+}
+
+/// Batches that are answered together.
+pub(super) struct AppendJob {
+    /// A refusal before the queue keeps its place in the answer.
+    pub(super) batches: Vec<Result<PreparedBatch, AppendError>>,
+    pub(super) reply: oneshot::Sender<AppendResults>,
+    /// Pending bytes, given back when the job is answered.
+    pub(super) permit: OwnedSemaphorePermit,
+}
+
+/// Whether the events of a change may share an object with batches that came before it. An object's
+/// events are applied before its blocks, so an event that takes partitions away may not.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum ChangeOrder {
+    AnyPlace,
+    AfterBatches,
+}
+
+/// A change of state: a check that gives events, and an answer when they are durable.
+pub(super) struct ChangeJob {
+    pub(super) order: ChangeOrder,
+    pub(super) check: Box<dyn FnOnce(&ShardState, i64) -> CheckedChange + Send>,
+}
+
+/// What the check of a change decided.
+pub(super) struct CheckedChange {
+    pub(super) events: Vec<Event>,
+    pub(super) reply: ChangeReply,
+}
+
+/// Answers a change; called once, when its events are durable or never will be.
+pub(super) type ChangeReply = Box<dyn FnOnce(Result<(), WriteError>) + Send>;
+
+enum Reply {
+    Append { reply: oneshot::Sender<AppendResults>, results: AppendResults, _permit: OwnedSemaphorePermit },
+    Change(ChangeReply),
+}
+
+impl Reply {
+    fn durable(self) {
+        match self {
+            // A caller that went away needs no answer: its records are in the log all the same.
+            Self::Append { reply, results, .. } => drop(reply.send(results)),
+            Self::Change(reply) => reply(Ok(())),
+        }
+    }
+
+    fn failed(self, error: &WriteError) {
+        match self {
+            Self::Append { reply, results, .. } => {
+                let fail = |result: Result<_, _>| result.and_then(|_| Err(AppendError::Write(error.clone())));
+                drop(reply.send(results.into_iter().map(fail).collect()));
+            }
+            Self::Change(reply) => reply(Err(error.clone())),
+        }
+    }
+}
+
+/// Where a committer goes on from.
+pub(super) struct CommitterStart {
+    pub(super) state: ShardState,
+    pub(super) next_seq: u64,
+    pub(super) durable_seq: i64,
+}
+
+/// An object that was put and is not yet known to be durable, or waits for one before it.
+struct InFlight {
+    seq: u64,
+    durable: bool,
+    bytes: Bytes,
+    state_after: ShardState,
+    touched: BTreeSet<TopicPartition>,
+    topics_changed: bool,
+    replies: Vec<Reply>,
+}
+
+/// The values that the committer works with.
+pub(super) struct CommitterSettings {
+    pub(super) shard: ShardId,
+    pub(super) writer_epoch: u64,
+    pub(super) linger: Duration,
+    pub(super) puts_in_flight_max: usize,
+    pub(super) commit_bytes_max: usize,
+}
+
+pub(super) struct Committer {
+    settings: CommitterSettings,
+    shared: Arc<Shared>,
+    putter: Arc<Putter>,
+    commands: mpsc::Receiver<Command>,
+    /// The state after all objects sealed so far.
+    assigned: ShardState,
+    next_seq: u64,
+    /// The last seq of the contiguous durable prefix, -1 before the first.
+    durable_seq: i64,
+    pending: VecDeque<Command>,
+    pending_bytes: usize,
+    pending_since: Option<Duration>,
+    in_flight: VecDeque<InFlight>,
+    puts: JoinSet<(u64, PutOutcome)>,
+    closing: Vec<oneshot::Sender<()>>,
+}
+
+impl Committer {
+    pub(super) fn new(
+        settings: CommitterSettings,
+        shared: Arc<Shared>,
+        putter: Arc<Putter>,
+        commands: mpsc::Receiver<Command>,
+        start: CommitterStart,
+    ) -> Self {
+        Self {
+            settings,
+            shared,
+            putter,
+            commands,
+            assigned: start.state,
+            next_seq: start.next_seq,
+            durable_seq: start.durable_seq,
+            pending: VecDeque::new(),
+            pending_bytes: 0,
+            pending_since: None,
+            in_flight: VecDeque::new(),
+            puts: JoinSet::new(),
+            closing: Vec::new(),
+        }
+    }
+
+    /// Runs until the log is closed, or can serve no more.
+    pub(super) async fn run(mut self) {
+        let health = self.serve().await;
+        let error = health.write_error();
+        for command in self.pending.drain(..) {
+            refuse(command, &error);
+        }
+        for in_flight in self.in_flight.drain(..) {
+            in_flight.replies.into_iter().for_each(|reply| reply.failed(&error));
+        }
+        self.shared.stop(health);
+        self.commands.close();
+        while let Some(command) = self.commands.recv().await {
+            refuse(command, &error);
+        }
+        for reply in self.closing {
+            // Whoever asked may have gone away.
+            let _ = reply.send(());
+        }
+        // A put on its way is not taken back: it may still land, and a later open will find it.
+        self.puts.detach_all();
+    }
+
+    async fn serve(&mut self) -> Health {
+        loop {
+            while self.is_due() {
+                if let Err(health) = self.commit_pending() {
+                    return health;
+                }
+            }
+            if !self.closing.is_empty() && self.pending.is_empty() && self.in_flight.is_empty() {
+                return Health::Closed;
+            }
+            let linger = self.linger_left();
+            tokio::select! {
+                Some(put) = self.puts.join_next(), if !self.puts.is_empty() => {
+                    let (seq, outcome) = put.expect("the put task does not panic and is not cancelled");
+                    if let Err(health) = self.finish_put(seq, outcome).await {
+                        return health;
+                    }
+                }
+                command = self.commands.recv(), if self.closing.is_empty() => match command {
+                    Some(command) => self.enqueue(command),
+                    // Every handle is gone: nobody can ask for anything any more.
+                    None => self.closing.push(oneshot::channel().0),
+                },
+                () = self.shared.seams.clock.sleep(linger.unwrap_or_default()), if linger.is_some() => {}
+            }
+        }
+    }
+
+    fn enqueue(&mut self, command: Command) {
+        let mut next = Some(command);
+        while let Some(command) = next {
+            match command {
+                Command::Close(reply) => {
+                    self.closing.push(reply);
+                    return;
+                }
+                Command::Append(job) => {
+                    self.pending_bytes += job.size_bytes();
+                    self.pending.push_back(Command::Append(job));
+                }
+                change @ Command::Change(_) => self.pending.push_back(change),
+            }
+            next = if self.pending_bytes < self.settings.commit_bytes_max {
+                self.commands.try_recv().ok()
+            } else {
+                None
+            };
+        }
+        if self.pending_since.is_none() && !self.pending.is_empty() {
+            self.pending_since = Some(self.shared.seams.clock.monotonic());
+        }
+    }
+
+    /// Whether an object should be put now.
+    fn is_due(&self) -> bool {
+        let has_slot =
+            self.in_flight.iter().filter(|put| !put.durable).count() < self.settings.puts_in_flight_max;
+        has_slot && !self.pending.is_empty() && self.is_ripe()
+    }
+
+    fn is_ripe(&self) -> bool {
+        self.pending_bytes >= self.settings.commit_bytes_max
+            || !self.closing.is_empty()
+            || self.linger_left().is_none()
+    }
+
+    /// How long pending work should still wait for company; `None` if it should not.
+    fn linger_left(&self) -> Option<Duration> {
+        let waited = self.shared.seams.clock.monotonic().saturating_sub(self.pending_since?);
+        self.settings.linger.checked_sub(waited).filter(|left| !left.is_zero())
+    }
+
+    /// Fills one object with pending work and puts it.
+    fn commit_pending(&mut self) -> Result<(), Health> {
+        let now_ms = self.shared.seams.clock.now_ms();
+        let mut assignment = Assignment::new(&self.assigned, now_ms);
+        let mut replies = Vec::new();
+        while let Some(command) = self.pending.pop_front() {
+            if !fits(&command, &assignment, self.settings.commit_bytes_max) {
+                self.pending.push_front(command);
+                break;
+            }
+            match command {
+                Command::Append(job) => {
+                    self.pending_bytes -= job.size_bytes();
+                    replies.push(assign_append(&mut assignment, job));
+                }
+                Command::Change(job) => replies.push(assign_change(&mut assignment, job)),
+                Command::Close(_) => unreachable!("a close is not queued"),
+            }
+        }
+        self.pending_since = (!self.pending.is_empty()).then(|| self.shared.seams.clock.monotonic());
+        if assignment.is_empty() {
+            self.answer_without_object(replies);
+            return Ok(());
+        }
+        self.put(assignment, replies)
+    }
+
+    /// Refusals and duplicates need no object of their own. A duplicate may be of a batch that is
+    /// still in flight, so it shares the fate of the newest object.
+    fn answer_without_object(&mut self, replies: Vec<Reply>) {
+        match self.in_flight.back_mut() {
+            Some(newest) => newest.replies.extend(replies),
+            None => replies.into_iter().for_each(Reply::durable),
+        }
+    }
+
+    fn put(&mut self, assignment: Assignment, replies: Vec<Reply>) -> Result<(), Health> {
+        let position = WalPosition { writer_epoch: self.settings.writer_epoch, seq: self.next_seq };
+        let header = WalHeader {
+            shard: self.settings.shard,
+            position,
+            writer_nonce: self.shared.seams.rng.bytes16(),
+            durable_seq: self.durable_seq,
+            previous_header_crc: self.assigned.header_crc,
+            append_time_ms: assignment.append_time_ms,
+        };
+        let Sealed { object, events } = assignment.seal(header);
+        let touched = touched(&self.assigned, &events, &object.blocks);
+        let commit = Commit {
+            header: &header,
+            header_crc: object.header_crc,
+            object_length: object.bytes.len() as u64,
+            events: &events,
+            blocks: &object.blocks,
+        };
+        let contradiction = |reason| Health::Failed { reason: format!("own commit {position}: {reason}") };
+        self.assigned.apply(&commit).map_err(contradiction)?;
+        self.next_seq += 1;
+        self.start_put(&header, object.bytes.clone());
+        self.in_flight.push_back(InFlight {
+            seq: position.seq,
+            durable: false,
+            bytes: object.bytes,
+            state_after: self.assigned.clone(),
+            touched,
+            topics_changed: events.iter().any(changes_topics),
+            replies,
+        });
+        Ok(())
+    }
+
+    fn start_put(&mut self, header: &WalHeader, bytes: Bytes) {
+        let seq = header.position.seq;
+        let key = self.shared.keys.wal(header.position);
+        let put = Put { key, bytes, writer_nonce: header.writer_nonce };
+        let putter = self.putter.clone();
+        let (clock, started) = (self.shared.seams.clock.clone(), self.shared.seams.clock.monotonic());
+        self.puts.spawn(async move {
+            let outcome = putter.put(&put).await;
+            let seconds = clock.monotonic().saturating_sub(started).as_secs_f64();
+            metrics::histogram!("strandline_commit_seconds").record(seconds);
+            metrics::histogram!("strandline_commit_bytes").record(put.bytes.len() as f64);
+            (seq, outcome)
+        });
+    }
+
+    /// Notes what became of a put; an `Err` ends the writing.
+    async fn finish_put(&mut self, seq: u64, outcome: PutOutcome) -> Result<(), Health> {
+        match outcome {
+            PutOutcome::Durable => self.mark_durable(seq),
+            PutOutcome::Foreign => {
+                let position = WalPosition { writer_epoch: self.settings.writer_epoch, seq };
+                return Err(Health::Fenced { by: self.shared.owner_of(position).await });
+            }
+            PutOutcome::Failed(error) => return Err(Health::Failed { reason: error.to_string() }),
+        }
+        while self.in_flight.front().is_some_and(|put| put.durable) {
+            let put = self.in_flight.pop_front().expect("the front was just looked at");
+            self.publish(put);
+        }
+        Ok(())
+    }
+
+    fn mark_durable(&mut self, seq: u64) {
+        let put = self.in_flight.iter_mut().find(|put| put.seq == seq);
+        let put = put.expect("a put in flight is removed only after it is durable");
+        put.durable = true;
+        #[cfg(test)]
+        if self.shared.settings.wrong_rule == Some(super::simulation::WrongRule::AckEach) {
+            put.replies.drain(..).for_each(Reply::durable);
+        }
+    }
+
+    fn publish(&mut self, put: InFlight) {
+        self.durable_seq = i64::try_from(put.seq).expect("a shard has fewer than 2^63 objects");
+        let position = WalPosition { writer_epoch: self.settings.writer_epoch, seq: put.seq };
+        self.shared.reader.push_tail(position, put.bytes);
+        self.shared.publish(put.state_after);
+        metrics::counter!("strandline_commits_total").increment(1);
+        self.shared.changes.wake(put.touched.into_iter());
+        if put.topics_changed {
+            self.shared.topics_changed();
+        }
+        put.replies.into_iter().for_each(Reply::durable);
+    }
+}
+
+impl AppendJob {
+    fn size_bytes(&self) -> usize {
+        self.batches.iter().flatten().map(PreparedBatch::size_bytes).sum()
+    }
+}
+
+/// Whether a command may go into the object that is being filled.
+fn fits(command: &Command, assignment: &Assignment, bytes_max: usize) -> bool {
+    match command {
+        Command::Append(job) => {
+            !assignment.has_batches() || assignment.bytes() + job.size_bytes() <= bytes_max
+        }
+        Command::Change(job) => job.order == ChangeOrder::AnyPlace || !assignment.has_batches(),
+        Command::Close(_) => true,
+    }
+}
+
+fn assign_append(assignment: &mut Assignment, job: AppendJob) -> Reply {
+    let assign = |batch: Result<PreparedBatch, _>| batch.and_then(|batch| assignment.append(&batch));
+    let results = job.batches.into_iter().map(assign).collect();
+    Reply::Append { reply: job.reply, results, _permit: job.permit }
+}
+
+fn assign_change(assignment: &mut Assignment, job: ChangeJob) -> Reply {
+    let CheckedChange { events, reply } = (job.check)(assignment.state(), assignment.append_time_ms);
+    assignment.push_events(events);
+    Reply::Change(reply)
+}
+
+fn refuse(command: Command, error: &WriteError) {
+    match command {
+        Command::Append(job) => {
+            let refuse = |batch: Result<_, _>| batch.and_then(|_| Err(AppendError::Write(error.clone())));
+            drop(job.reply.send(job.batches.into_iter().map(refuse).collect()));
+        }
+        // The reply is dropped with the check, which its caller sees.
+        Command::Change(_) => {}
+        Command::Close(reply) => {
+            // Whoever asked may have gone away.
+            let _ = reply.send(());
+        }
+    }
+}
+
+/// The partitions whose watchers have to look again.
+fn touched(before: &ShardState, events: &[Event], blocks: &[BlockEntry]) -> BTreeSet<TopicPartition> {
+    let deleted = events.iter().filter_map(|event| match event {
+        Event::TopicDeleted(event) => before.topics.get(&event.topic_id),
+        _ => None,
+    });
+    let appended = blocks.iter().map(|block| block.topic_partition);
+    appended.chain(deleted.flat_map(|topic| topic.partitions())).collect()
+}
+
+fn changes_topics(event: &Event) -> bool {
+    match event {
+        Event::TopicCreated(_)
+        | Event::TopicDeleted(_)
+        | Event::PartitionsAdded(_)
+        | Event::TopicConfigSet(_)
+        | Event::SchemaPut(_) => true,
+        Event::Opened(_)
+        | Event::ProducerIdsAllocated(_)
+        | Event::ProducerBatches(_)
+        | Event::OffsetsCommitted(_)
+        | Event::GroupOffsetsDeleted(_) => false,
+    }
+}

@@ -1,0 +1,40 @@
+//! Whether a log still serves, and if not, why.
+
+use thiserror::Error;
+
+use super::error::WriteError;
+
+#[derive(Clone, Debug, PartialEq, Eq, Error)]
+pub enum Health {
+    #[error("serving")]
+    Serving,
+    #[error("serving reads only")]
+    ReadOnly,
+    /// Another process has claimed the shard. It is never claimed back: the process should end.
+    #[error("fenced: {by} has taken over")]
+    Fenced { by: String },
+    #[error("failed: {reason}")]
+    Failed { reason: String },
+    #[error("closed")]
+    Closed,
+}
+
+impl Health {
+    /// Whether nothing more can be written, for good.
+    pub fn is_stopped(&self) -> bool {
+        match self {
+            Self::Serving | Self::ReadOnly => false,
+            Self::Fenced { .. } | Self::Failed { .. } | Self::Closed => true,
+        }
+    }
+
+    /// What a writer is told.
+    pub(super) fn write_error(&self) -> WriteError {
+        match self {
+            Self::Serving | Self::Closed => WriteError::Closed,
+            Self::ReadOnly => WriteError::ReadOnly,
+            Self::Fenced { by } => WriteError::Fenced { by: by.clone() },
+            Self::Failed { reason } => WriteError::Failed { reason: reason.clone() },
+        }
+    }
+}

@@ -1,0 +1,52 @@
+//! The shard: one writer that commits batches and events to the WAL, recovery, reads, and the time
+//! lookup.
+//!
+//! The way of an append: `append` checks the batch in the caller's task, `committer` queues it,
+//! `assign` gives it offsets and builds the object, `put` puts it, and when all before it are
+//! durable, `committer` publishes the state after it and answers. `open` and `walk` rebuild the
+//! same state from the objects.
+//!
+//! Invariant: assigned state, which checks the next commit, and durable state, which all readers
+//! see, are apart.
+
+mod append;
+mod assign;
+mod change;
+mod changes;
+mod committer;
+mod error;
+mod fetch;
+mod handle;
+mod health;
+mod keys;
+mod open;
+mod put;
+mod reader;
+mod settings;
+mod shared;
+mod snapshot;
+mod state;
+mod time_lookup;
+pub mod topic_config;
+pub mod topic_name;
+mod walk;
+
+#[cfg(test)]
+mod simulation;
+#[cfg(test)]
+mod tests;
+
+pub use append::{Appended, PartitionAppend};
+pub use changes::Changes;
+pub use error::{
+    AppendError, CommitOffsetError, CreateTopicError, FetchError, OpenError, PutSchemaError, TopicError,
+    WriteError,
+};
+pub use fetch::{AbortedTransaction, FetchOptions, Fetched, FirstBatch};
+pub use handle::{CreateTopic, Log, LogStats, OffsetCommit, PendingAppend};
+pub use health::Health;
+pub use settings::LogSettings;
+pub use snapshot::{Bounds, Isolation, PartitionView, Snapshot};
+pub use state::{Block, CommittedOffset, MaxTimestamp, Schema, Topic};
+pub use time_lookup::TimestampedOffset;
+pub use topic_config::{ConfigEntry, ConfigError, ConfigKind, TopicConfig};

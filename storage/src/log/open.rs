@@ -1,0 +1,324 @@
+//! Opens a shard: claims an epoch, walks and fences the older ones, replays, and writes the open
+//! record of its own.
+//!
+//! The order is what makes it safe (docs/architecture.md): a fence is put at the first absent place
+//! of an epoch, so that its writer can commit nothing more; only then is the state complete.
+//! Fences and claims are never deleted.
+
+use std::sync::Arc;
+
+use bytes::Bytes;
+
+use super::committer::CommitterStart;
+use super::error::OpenError;
+use super::keys::{CLUSTER, ShardKeys};
+use super::put::{Backoff, Put, PutOutcome, Putter};
+use super::settings::LogSettings;
+use super::shared::describe;
+use super::state::{Commit, ShardState};
+use super::walk::{EpochEnd, Walker, read_prefix};
+use crate::format::event::{ClosedEpoch, Opened};
+use crate::format::{
+    Claim, Cluster, ClusterId, Event, FORMAT_VERSION, Fence, WalHeader, WalObject, WalObjectBuilder,
+    decode_claim, decode_cluster, encode_claim, encode_cluster, encode_fence,
+};
+use crate::ids::WalPosition;
+use crate::object::{LogStore, StoreError};
+use crate::seam::Seams;
+
+/// The cluster object and a claim are far below this.
+const SMALL_OBJECT_BYTES: u64 = 64 * 1024;
+
+/// What an open for writing gives.
+pub(super) struct Opening {
+    pub(super) cluster_id: String,
+    pub(super) writer_epoch: u64,
+    pub(super) putter: Arc<Putter>,
+    pub(super) start: CommitterStart,
+}
+
+struct Opener<'a> {
+    settings: &'a LogSettings,
+    seams: &'a Seams,
+    putter: Arc<Putter>,
+    walker: Walker,
+}
+
+/// Claims the shard and recovers it.
+pub(super) async fn open(
+    store: &Arc<dyn LogStore>,
+    settings: &LogSettings,
+    seams: &Seams,
+) -> Result<Opening, OpenError> {
+    let putter =
+        Arc::new(Putter { store: store.clone(), seams: seams.clone(), timeout: settings.put_timeout });
+    let mut opener = Opener { settings, seams, walker: new_walker(store, settings, seams), putter };
+    let cluster_id = opener.cluster().await?;
+    opener.walker.check_no_checkpoints().await?;
+    let older = opener.walker.claimed_epochs().await?;
+    let writer_epoch = older.last().map_or(1, |newest| newest + 1);
+    opener.claim(writer_epoch).await?;
+    let closed = opener.close_epochs(&older, writer_epoch).await?;
+    opener.check_still_newest(writer_epoch).await?;
+    opener.walker.sync_unproven().await?;
+    opener.write_open_record(writer_epoch, closed).await?;
+    let Opener { putter, walker, .. } = opener;
+    let start = CommitterStart { state: walker.state, next_seq: 1, durable_seq: 0 };
+    Ok(Opening { cluster_id, writer_epoch, putter, start })
+}
+
+/// Reads the state that is there now, and claims nothing.
+pub(super) async fn read_only(
+    store: &Arc<dyn LogStore>,
+    settings: &LogSettings,
+    seams: &Seams,
+) -> Result<(String, ShardState), OpenError> {
+    let mut walker = new_walker(store, settings, seams);
+    let cluster = read_small(store, seams, CLUSTER).await?;
+    let location = walker.location();
+    let bytes = cluster.ok_or(OpenError::NoLog { location })?;
+    let cluster_id = decode_cluster_id(store, &bytes)?;
+    walker.check_no_checkpoints().await?;
+    loop {
+        let claimed = walker.claimed_epochs().await?;
+        for writer_epoch in &claimed {
+            walk_for_reading(&mut walker, *writer_epoch, &claimed).await?;
+        }
+        // A newer epoch may have begun while the older ones were walked: what is in it follows.
+        if walker.claimed_epochs().await? == claimed {
+            walker.sync_unproven().await?;
+            return Ok((cluster_id, walker.state));
+        }
+        walker = new_walker(store, settings, seams);
+    }
+}
+
+/// Walks an epoch to its end. Its writer may still be alive: what it commits later is simply not in
+/// this state.
+async fn walk_for_reading(walker: &mut Walker, writer_epoch: u64, claimed: &[u64]) -> Result<(), OpenError> {
+    let mut from = 0;
+    let mut missing = None;
+    loop {
+        let EpochEnd::Absent { seq } = walker.walk_epoch(writer_epoch, from).await? else { return Ok(()) };
+        let place = WalPosition { writer_epoch, seq };
+        if !walker.is_proven_durable(place, claimed).await? {
+            return Ok(());
+        }
+        if missing == Some(seq) {
+            let key = walker.keys.wal(place);
+            return Err(OpenError::MissingObject { location: walker.location(), key });
+        }
+        (from, missing) = (seq, Some(seq));
+    }
+}
+
+fn new_walker(store: &Arc<dyn LogStore>, settings: &LogSettings, seams: &Seams) -> Walker {
+    Walker {
+        store: store.clone(),
+        shard: settings.shard,
+        keys: ShardKeys::new(settings.shard),
+        seams: seams.clone(),
+        state: ShardState::default(),
+        unproven: Vec::new(),
+    }
+}
+
+impl Opener<'_> {
+    /// The cluster's id, given to a new store on its first open.
+    async fn cluster(&self) -> Result<String, OpenError> {
+        let store = &self.walker.store;
+        if let Some(bytes) = read_small(store, self.seams, CLUSTER).await? {
+            return decode_cluster_id(store, &bytes);
+        }
+        let cluster =
+            Cluster { cluster_id: ClusterId(self.seams.rng.bytes16()), format_version: FORMAT_VERSION };
+        self.create_small(CLUSTER, encode_cluster(&cluster)).await?;
+        let bytes = read_small(store, self.seams, CLUSTER).await?;
+        let missing =
+            || OpenError::MissingObject { location: self.walker.location(), key: CLUSTER.to_owned() };
+        decode_cluster_id(store, &bytes.ok_or_else(missing)?)
+    }
+
+    /// Claims an epoch, which nobody else may have claimed.
+    async fn claim(&self, writer_epoch: u64) -> Result<(), OpenError> {
+        let key = self.walker.keys.epoch(writer_epoch);
+        let claim = Claim {
+            writer_epoch,
+            node: self.settings.node.clone(),
+            address: self.settings.address.clone(),
+            nonce: self.seams.rng.bytes16(),
+        };
+        self.create_small(&key, encode_claim(&claim)).await?;
+        let bytes = read_small(&self.walker.store, self.seams, &key).await?;
+        let location = self.walker.location();
+        let bytes =
+            bytes.ok_or_else(|| OpenError::MissingObject { location: location.clone(), key: key.clone() })?;
+        let found = decode_claim(&bytes).map_err(|error| OpenError::Unreadable {
+            location: location.clone(),
+            key,
+            reason: error.to_string(),
+        })?;
+        if found == claim {
+            return Ok(());
+        }
+        Err(OpenError::Claimed { location, writer_epoch, by: describe(&found) })
+    }
+
+    /// Puts an object that anybody may have put before; whose it is, is read afterwards.
+    async fn create_small(&self, key: &str, bytes: Bytes) -> Result<(), OpenError> {
+        let mut backoff = Backoff::new(&*self.seams.clock);
+        loop {
+            match self.walker.store.create(key, bytes.clone()).await {
+                Ok(()) => return Ok(()),
+                Err(StoreError::AlreadyExists { .. } | StoreError::Unavailable { .. }) => {}
+                Err(source) => return Err(self.walker.store_error(source)),
+            }
+            // An answer other than Ok says nothing of what is there.
+            if read_small(&self.walker.store, self.seams, key).await?.is_some() {
+                return Ok(());
+            }
+            backoff.wait().await;
+        }
+    }
+
+    /// Walks all older epochs and closes each with a fence.
+    async fn close_epochs(
+        &mut self,
+        older: &[u64],
+        writer_epoch: u64,
+    ) -> Result<Vec<ClosedEpoch>, OpenError> {
+        let mut closed = Vec::with_capacity(older.len());
+        for epoch in older {
+            let end_seq = self.close_epoch(*epoch, older, writer_epoch).await?;
+            closed.push(ClosedEpoch { writer_epoch: *epoch, end_seq });
+        }
+        Ok(closed)
+    }
+
+    /// Walks one epoch and puts a fence where it ends, if there is none yet.
+    async fn close_epoch(&mut self, epoch: u64, older: &[u64], writer_epoch: u64) -> Result<u64, OpenError> {
+        let mut from = 0;
+        let mut missing = None;
+        loop {
+            let seq = match self.walker.walk_epoch(epoch, from).await? {
+                EpochEnd::Fenced { fence } if fence.by_epoch > writer_epoch => {
+                    return Err(self.superseded(fence.by_epoch));
+                }
+                EpochEnd::Fenced { fence } => return Ok(fence.position.seq),
+                EpochEnd::Absent { seq } => seq,
+            };
+            let place = WalPosition { writer_epoch: epoch, seq };
+            from = seq;
+            if self.walker.is_proven_durable(place, older).await? {
+                if missing == Some(seq) {
+                    let key = self.walker.keys.wal(place);
+                    return Err(OpenError::MissingObject { location: self.walker.location(), key });
+                }
+                missing = Some(seq);
+                continue;
+            }
+            let place = self.fence_place(place).await?;
+            if self.put_fence(place, writer_epoch).await? {
+                return Ok(place.seq);
+            }
+        }
+    }
+
+    /// Puts a fence; false if another object has the place, which the walk then has to read.
+    async fn put_fence(&self, position: WalPosition, writer_epoch: u64) -> Result<bool, OpenError> {
+        let fence = Fence {
+            shard: self.settings.shard,
+            position,
+            by_epoch: writer_epoch,
+            by_nonce: self.seams.rng.bytes16(),
+        };
+        let key = self.walker.keys.wal(position);
+        let put = Put { key, bytes: encode_fence(&fence), writer_nonce: fence.by_nonce };
+        match self.putter.put(&put).await {
+            PutOutcome::Durable => Ok(true),
+            PutOutcome::Foreign => Ok(false),
+            PutOutcome::Failed(source) => Err(self.walker.store_error(source)),
+        }
+    }
+
+    /// A fence goes where the walk found the first absent place.
+    #[cfg(not(test))]
+    async fn fence_place(&self, place: WalPosition) -> Result<WalPosition, OpenError> {
+        Ok(place)
+    }
+
+    /// Tests can switch on rules that are known to lose records.
+    #[cfg(test)]
+    async fn fence_place(&self, place: WalPosition) -> Result<WalPosition, OpenError> {
+        super::simulation::fence_place(&self.walker, self.settings.wrong_rule, place).await
+    }
+
+    /// If a newer epoch was claimed meanwhile, its owner may have fenced what we walked.
+    async fn check_still_newest(&self, writer_epoch: u64) -> Result<(), OpenError> {
+        self.walker.check_no_checkpoints().await?;
+        match self.walker.claimed_epochs().await?.last() {
+            Some(newest) if *newest > writer_epoch => Err(self.superseded(*newest)),
+            _ => Ok(()),
+        }
+    }
+
+    /// Writes (epoch, 0), which says where each older epoch ended.
+    async fn write_open_record(
+        &mut self,
+        writer_epoch: u64,
+        closed_epochs: Vec<ClosedEpoch>,
+    ) -> Result<(), OpenError> {
+        let position = WalPosition { writer_epoch, seq: 0 };
+        let (node, address) = (self.settings.node.clone(), self.settings.address.clone());
+        let events = [Event::Opened(Opened { closed_epochs, node, address })];
+        let state = &mut self.walker.state;
+        let header = WalHeader {
+            shard: self.settings.shard,
+            position,
+            writer_nonce: self.seams.rng.bytes16(),
+            durable_seq: -1,
+            previous_header_crc: state.header_crc,
+            append_time_ms: self.seams.clock.now_ms().max(state.append_time_ms),
+        };
+        let mut builder = WalObjectBuilder::new(header);
+        events.iter().for_each(|event| builder.push_event(event));
+        let object = builder.finish();
+        let commit = Commit {
+            header: &header,
+            header_crc: object.header_crc,
+            object_length: object.bytes.len() as u64,
+            events: &events,
+            blocks: &[],
+        };
+        state.apply(&commit).expect("an open record changes no topic or partition");
+        let key = self.walker.keys.wal(position);
+        let put = Put { key, bytes: object.bytes, writer_nonce: header.writer_nonce };
+        match self.putter.put(&put).await {
+            PutOutcome::Durable => Ok(()),
+            PutOutcome::Failed(source) => Err(self.walker.store_error(source)),
+            PutOutcome::Foreign => match self.walker.try_read(position).await? {
+                Some(WalObject::Fence(fence)) => Err(self.superseded(fence.by_epoch)),
+                _ => Err(self.superseded(writer_epoch)),
+            },
+        }
+    }
+
+    fn superseded(&self, writer_epoch: u64) -> OpenError {
+        OpenError::Superseded { location: self.walker.location(), writer_epoch }
+    }
+}
+
+async fn read_small(store: &Arc<dyn LogStore>, seams: &Seams, key: &str) -> Result<Option<Bytes>, OpenError> {
+    let read = read_prefix(&**store, seams, key, SMALL_OBJECT_BYTES).await;
+    let read = read.map_err(|source| OpenError::Store { location: store.location().to_owned(), source })?;
+    Ok(read.map(|prefix| prefix.bytes))
+}
+
+fn decode_cluster_id(store: &Arc<dyn LogStore>, bytes: &[u8]) -> Result<String, OpenError> {
+    let cluster = decode_cluster(bytes).map_err(|error| OpenError::Unreadable {
+        location: store.location().to_owned(),
+        key: CLUSTER.to_owned(),
+        reason: error.to_string(),
+    })?;
+    Ok(cluster.cluster_id.to_string())
+}

@@ -1,0 +1,198 @@
+//! Reads blocks: from the newest objects in memory, from the cache, or from the store.
+//!
+//! Invariant: memory for payloads is bounded, by the budget of the tail and that of the cache.
+//! Invariant: a block that comes from the store is checked against its CRC before anybody sees it.
+
+use std::collections::{BTreeMap, HashMap};
+use std::sync::{Arc, Mutex};
+
+use bytes::Bytes;
+
+use super::error::FetchError;
+use super::keys::ShardKeys;
+use super::state::Block;
+use crate::ids::{ShardId, WalPosition};
+use crate::object::{BlockCache, BlockKey, LogStore, StoreError};
+
+/// A run of adjacent blocks is read in one request up to this many bytes.
+const READ_BYTES_MAX: u64 = 4 * 1024 * 1024;
+
+#[derive(Debug)]
+pub(super) struct BlockReader {
+    store: Arc<dyn LogStore>,
+    shard: ShardId,
+    keys: ShardKeys,
+    tail: Mutex<Tail>,
+    cache: BlockCache,
+}
+
+/// The newest objects, whole.
+#[derive(Debug)]
+struct Tail {
+    objects: BTreeMap<WalPosition, Bytes>,
+    bytes: usize,
+    bytes_max: usize,
+}
+
+impl BlockReader {
+    pub(super) fn new(
+        store: Arc<dyn LogStore>,
+        shard: ShardId,
+        tail_bytes_max: usize,
+        cache_bytes_max: usize,
+    ) -> Self {
+        Self {
+            store,
+            shard,
+            keys: ShardKeys::new(shard),
+            tail: Mutex::new(Tail { objects: BTreeMap::new(), bytes: 0, bytes_max: tail_bytes_max }),
+            cache: BlockCache::new(cache_bytes_max as u64),
+        }
+    }
+
+    /// Keeps a durable object in memory, and drops the oldest ones beyond the budget.
+    pub(super) fn push_tail(&self, position: WalPosition, bytes: Bytes) {
+        let mut tail = self.tail.lock().expect("no holder of the lock panics");
+        tail.bytes += bytes.len();
+        tail.objects.insert(position, bytes);
+        while tail.bytes > tail.bytes_max {
+            let Some((_, oldest)) = tail.objects.pop_first() else { break };
+            tail.bytes -= oldest.len();
+        }
+    }
+
+    pub(super) fn tail_bytes(&self) -> usize {
+        self.tail.lock().expect("no holder of the lock panics").bytes
+    }
+
+    pub(super) fn cache(&self) -> &BlockCache {
+        &self.cache
+    }
+
+    /// Whether a block can be had without asking the store, apart from the cache.
+    pub(super) fn in_tail(&self, block: &Block) -> bool {
+        self.tail.lock().expect("no holder of the lock panics").objects.contains_key(&block.object)
+    }
+
+    fn from_tail(&self, block: &Block) -> Option<Bytes> {
+        let tail = self.tail.lock().expect("no holder of the lock panics");
+        let object = tail.objects.get(&block.object)?;
+        let start = usize::try_from(block.position).ok()?;
+        Some(object.slice(start..start + block.length as usize))
+    }
+
+    /// The bytes of each block. Adjacent blocks of one object that are not in memory are read in one
+    /// request.
+    pub(super) async fn read(&self, blocks: &[Block]) -> Result<Vec<Bytes>, FetchError> {
+        let mut found = Vec::with_capacity(blocks.len());
+        let mut ahead = HashMap::new();
+        for (index, block) in blocks.iter().enumerate() {
+            if let Some(bytes) = self.from_tail(block) {
+                found.push(bytes);
+                continue;
+            }
+            let load = self.load(block, &blocks[index..], &mut ahead);
+            found.push(self.cache.get_or_load(self.cache_key(block), load).await?);
+        }
+        Ok(found)
+    }
+
+    /// Reads a block together with those after it that are adjacent; these are kept in `ahead` until
+    /// their turn.
+    async fn load(
+        &self,
+        block: &Block,
+        rest: &[Block],
+        ahead: &mut HashMap<u64, Bytes>,
+    ) -> Result<Bytes, FetchError> {
+        let bytes = match ahead.remove(&block.position) {
+            Some(bytes) => bytes,
+            None => {
+                ahead.clear();
+                self.read_run(adjacent(rest), ahead).await?
+            }
+        };
+        self.verify(block, &bytes)?;
+        Ok(bytes)
+    }
+
+    async fn read_run(&self, run: &[Block], ahead: &mut HashMap<u64, Bytes>) -> Result<Bytes, FetchError> {
+        let (first, last) = (&run[0], &run[run.len() - 1]);
+        let key = self.keys.wal(first.object);
+        let range = first.position..last.position + u64::from(last.length);
+        let read = self.store.get_range(&key, range).await.map_err(|error| self.unreadable(first, &error))?;
+        let mut start = 0;
+        let mut of_first = Bytes::new();
+        for block in run {
+            let end = (start + block.length as usize).min(read.len());
+            // Copied, so that a cached block does not keep the whole run in memory.
+            let bytes = if run.len() == 1 {
+                read.clone()
+            } else {
+                Bytes::copy_from_slice(&read[start.min(end)..end])
+            };
+            if block.position == first.position {
+                of_first = bytes;
+            } else {
+                ahead.insert(block.position, bytes);
+            }
+            start = end;
+        }
+        Ok(of_first)
+    }
+
+    fn verify(&self, block: &Block, bytes: &Bytes) -> Result<(), FetchError> {
+        let damaged = |reason| self.damaged(block, reason);
+        if bytes.len() != block.length as usize {
+            return Err(damaged(format!("block has {} bytes, not {}", bytes.len(), block.length)));
+        }
+        let computed = crc32c::crc32c(bytes);
+        if computed != block.crc {
+            return Err(damaged(format!(
+                "crc of the block is {:#010x}, its bytes have {computed:#010x}",
+                block.crc
+            )));
+        }
+        Ok(())
+    }
+
+    pub(super) fn damaged(&self, block: &Block, reason: String) -> FetchError {
+        FetchError::Damaged {
+            object: self.keys.wal(block.object),
+            base_offset: block.base_offset,
+            last_offset: block.next_offset - 1,
+            reason,
+        }
+    }
+
+    /// An object that is missing is damage; anything else may pass.
+    fn unreadable(&self, block: &Block, error: &StoreError) -> FetchError {
+        match error {
+            StoreError::NotFound { .. } => self.damaged(block, "the object is missing".to_owned()),
+            other => {
+                FetchError::Unavailable { object: self.keys.wal(block.object), reason: other.to_string() }
+            }
+        }
+    }
+
+    fn cache_key(&self, block: &Block) -> BlockKey {
+        BlockKey { shard: self.shard, object: block.object, position: block.position }
+    }
+}
+
+/// The longest run of adjacent blocks at the front that one request may read.
+fn adjacent(blocks: &[Block]) -> &[Block] {
+    let first = &blocks[0];
+    let mut end = first.position + u64::from(first.length);
+    let mut count = 1;
+    for block in &blocks[1..] {
+        let next_end = block.position + u64::from(block.length);
+        let follows = block.object == first.object && block.position == end;
+        if !follows || next_end - first.position > READ_BYTES_MAX {
+            break;
+        }
+        end = next_end;
+        count += 1;
+    }
+    &blocks[..count]
+}

@@ -1,0 +1,237 @@
+//! What an object does to the state of its shard.
+//!
+//! Events come before blocks; the order inside the object is part of the format. Nothing here reads
+//! a clock. An object that contradicts the state is an error, never a guess.
+
+use std::collections::BTreeMap;
+use std::sync::Arc;
+
+use imbl::OrdMap;
+
+use super::{CommittedOffset, PartitionState, ProducerBatch, ProducerState, Schema, ShardState, Topic};
+use crate::format::event::{
+    GroupOffsetsDeleted, OffsetsCommitted, PartitionsAdded, ProducerBatches, SchemaPut, TopicConfigSet,
+    TopicCreated, TopicDeleted,
+};
+use crate::format::{BlockEntry, Event, WalHeader};
+use crate::ids::{TopicId, TopicPartition};
+use crate::log::topic_config::TopicConfig;
+
+/// A commit as the state sees it, just built or read back.
+pub(in crate::log) struct Commit<'a> {
+    pub(in crate::log) header: &'a WalHeader,
+    pub(in crate::log) header_crc: u32,
+    pub(in crate::log) object_length: u64,
+    pub(in crate::log) events: &'a [Event],
+    pub(in crate::log) blocks: &'a [BlockEntry],
+}
+
+impl ShardState {
+    /// Applies a commit.
+    ///
+    /// # Errors
+    /// What in the commit contradicts the state. The state is then of no more use.
+    pub(in crate::log) fn apply(&mut self, commit: &Commit<'_>) -> Result<(), String> {
+        self.apply_events(commit.events)?;
+        for entry in commit.blocks {
+            self.apply_block(entry, commit)?;
+        }
+        self.append_time_ms = self.append_time_ms.max(commit.header.append_time_ms);
+        self.position = Some(commit.header.position);
+        self.header_crc = commit.header_crc;
+        self.wal_objects += 1;
+        self.wal_bytes += commit.object_length;
+        Ok(())
+    }
+
+    /// Applies events alone.
+    pub(in crate::log) fn apply_events(&mut self, events: &[Event]) -> Result<(), String> {
+        events.iter().try_for_each(|event| self.apply_event(event))
+    }
+
+    fn apply_block(&mut self, entry: &BlockEntry, commit: &Commit<'_>) -> Result<(), String> {
+        let partition = self.partition_mut(entry.topic_partition)?;
+        if entry.base_offset < partition.next_offset || entry.next_offset <= entry.base_offset {
+            return Err(format!(
+                "block {}..{} does not follow offset {} of partition {} of topic {}",
+                entry.base_offset,
+                entry.next_offset,
+                partition.next_offset,
+                entry.topic_partition.partition,
+                entry.topic_partition.topic_id
+            ));
+        }
+        partition.push_block(entry, commit.header.position);
+        Ok(())
+    }
+
+    fn apply_event(&mut self, event: &Event) -> Result<(), String> {
+        match event {
+            Event::Opened(_) => Ok(()),
+            Event::TopicCreated(event) => self.create_topic(event),
+            Event::TopicDeleted(event) => self.delete_topic(event),
+            Event::PartitionsAdded(event) => self.add_partitions(event),
+            Event::TopicConfigSet(event) => self.set_topic_config(event),
+            Event::ProducerIdsAllocated(event) => {
+                self.next_producer_id = self.next_producer_id.max(event.next_producer_id);
+                Ok(())
+            }
+            Event::ProducerBatches(event) => self.add_producer_batches(event),
+            Event::OffsetsCommitted(event) => self.commit_offsets(event),
+            Event::GroupOffsetsDeleted(event) => self.delete_group_offsets(event),
+            Event::SchemaPut(event) => self.put_schema(event),
+        }
+    }
+
+    fn create_topic(&mut self, event: &TopicCreated) -> Result<(), String> {
+        if self.topic_ids.contains_key(&event.name) || self.topics.contains_key(&event.topic_id) {
+            return Err(format!("topic \"{}\" is created twice", event.name));
+        }
+        let topic = Topic {
+            id: event.topic_id,
+            name: event.name.clone(),
+            partition_count: 0,
+            config: TopicConfig::from_log(event.configs.clone()),
+            created_at_ms: event.created_at_ms,
+            shard: event.shard,
+        };
+        self.topic_ids.insert(topic.name.clone(), topic.id);
+        self.topics.insert(topic.id, Arc::new(topic));
+        self.set_partition_count(event.topic_id, event.partition_count)
+    }
+
+    fn add_partitions(&mut self, event: &PartitionsAdded) -> Result<(), String> {
+        self.set_partition_count(event.topic_id, event.partition_count)
+    }
+
+    fn set_partition_count(&mut self, id: TopicId, partition_count: i32) -> Result<(), String> {
+        let topic = self.topic_mut(id)?;
+        let first_new = topic.partition_count;
+        if partition_count <= first_new {
+            return Err(format!(
+                "topic \"{}\" goes from {first_new} to {partition_count} partitions",
+                topic.name
+            ));
+        }
+        topic.partition_count = partition_count;
+        for partition in first_new..partition_count {
+            self.partitions.insert(TopicPartition::new(id, partition), Arc::default());
+        }
+        Ok(())
+    }
+
+    fn delete_topic(&mut self, event: &TopicDeleted) -> Result<(), String> {
+        let id = event.topic_id;
+        let topic = self.topics.remove(&id).ok_or_else(|| unknown_topic(id))?;
+        self.topic_ids.remove(&topic.name);
+        for partition in topic.partitions() {
+            self.partitions.remove(&partition);
+        }
+        self.schemas = self.schemas.iter().filter(|(key, _)| key.0 != id).map(cloned).collect();
+        self.groups =
+            self.groups.iter().filter_map(|(group, offsets)| without_topic(group, offsets, id)).collect();
+        Ok(())
+    }
+
+    fn set_topic_config(&mut self, event: &TopicConfigSet) -> Result<(), String> {
+        let topic = self.topic_mut(event.topic_id)?;
+        let mut set: BTreeMap<_, _> = topic.config.explicit().clone();
+        for (key, value) in &event.configs {
+            match value {
+                Some(value) => set.insert(key.clone(), value.clone()),
+                None => set.remove(key),
+            };
+        }
+        topic.config = TopicConfig::from_log(set);
+        Ok(())
+    }
+
+    fn add_producer_batches(&mut self, event: &ProducerBatches) -> Result<(), String> {
+        let partition = self.partition_mut(TopicPartition::new(event.topic_id, event.partition))?;
+        for batch in &event.batches {
+            let mut producer = partition
+                .producers
+                .get(&batch.producer_id)
+                .cloned()
+                .unwrap_or_else(|| ProducerState::new(batch.producer_epoch));
+            producer.push(
+                batch.producer_epoch,
+                ProducerBatch {
+                    base_sequence: batch.base_sequence,
+                    last_sequence: batch.last_sequence,
+                    base_offset: batch.base_offset,
+                    last_offset: batch.last_offset,
+                    append_time_ms: batch.append_time_ms,
+                },
+            );
+            partition.producers.insert(batch.producer_id, producer);
+        }
+        Ok(())
+    }
+
+    fn commit_offsets(&mut self, event: &OffsetsCommitted) -> Result<(), String> {
+        let mut offsets = self.groups.get(&event.group).cloned().unwrap_or_default();
+        for committed in &event.offsets {
+            let offset = CommittedOffset {
+                offset: committed.offset,
+                leader_epoch: committed.leader_epoch,
+                metadata: committed.metadata.clone(),
+                commit_time_ms: committed.commit_time_ms,
+            };
+            offsets.insert(TopicPartition::new(committed.topic_id, committed.partition), offset);
+        }
+        self.groups.insert(event.group.clone(), offsets);
+        Ok(())
+    }
+
+    /// No partitions named: all of them.
+    fn delete_group_offsets(&mut self, event: &GroupOffsetsDeleted) -> Result<(), String> {
+        let mut offsets = self.groups.remove(&event.group).unwrap_or_default();
+        if event.partitions.is_empty() {
+            return Ok(());
+        }
+        for partition in &event.partitions {
+            offsets.remove(&TopicPartition::new(partition.topic_id, partition.partition));
+        }
+        if !offsets.is_empty() {
+            self.groups.insert(event.group.clone(), offsets);
+        }
+        Ok(())
+    }
+
+    fn put_schema(&mut self, event: &SchemaPut) -> Result<(), String> {
+        self.topic_mut(event.topic_id)?;
+        let schema = Schema { version: event.version, bytes: event.bytes.clone().into() };
+        self.schemas.insert((event.topic_id, event.kind.clone()), schema);
+        Ok(())
+    }
+
+    fn topic_mut(&mut self, id: TopicId) -> Result<&mut Topic, String> {
+        self.topics.get_mut(&id).map(Arc::make_mut).ok_or_else(|| unknown_topic(id))
+    }
+
+    fn partition_mut(&mut self, partition: TopicPartition) -> Result<&mut PartitionState, String> {
+        let unknown =
+            || format!("partition {} of topic {} does not exist", partition.partition, partition.topic_id);
+        self.partitions.get_mut(&partition).map(Arc::make_mut).ok_or_else(unknown)
+    }
+}
+
+fn unknown_topic(id: TopicId) -> String {
+    format!("topic {id} does not exist")
+}
+
+fn cloned<K: Clone, V: Clone>((key, value): (&K, &V)) -> (K, V) {
+    (key.clone(), value.clone())
+}
+
+/// A group's offsets without those of one topic; nothing if none are left.
+fn without_topic(
+    group: &str,
+    offsets: &OrdMap<TopicPartition, CommittedOffset>,
+    id: TopicId,
+) -> Option<(String, OrdMap<TopicPartition, CommittedOffset>)> {
+    let left: OrdMap<_, _> =
+        offsets.iter().filter(|(partition, _)| partition.topic_id != id).map(cloned).collect();
+    (!left.is_empty()).then(|| (group.to_owned(), left))
+}

@@ -1,0 +1,72 @@
+//! The state of a shard: what the replay of its WAL gives. Pure.
+//!
+//! The maps are persistent, so that a copy costs next to nothing: the committer keeps one copy per
+//! object in flight, and a reader keeps the copy it began with.
+//!
+//! Invariant: `apply` is the only way to change a state. The committer and the replay use the same
+//! one, so an object means the same to both.
+
+mod apply;
+mod partition;
+mod producer;
+mod topic;
+
+use std::sync::Arc;
+
+use bytes::Bytes;
+use imbl::OrdMap;
+
+pub(super) use apply::Commit;
+pub use partition::{Block, MaxTimestamp, PartitionState};
+pub use producer::{ProducerBatch, ProducerState, SequenceCheck};
+pub use topic::Topic;
+
+use crate::ids::{TopicId, TopicPartition, WalPosition};
+
+/// A committed offset of a consumer group.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct CommittedOffset {
+    pub offset: i64,
+    pub leader_epoch: i32,
+    /// As the client sent it; `None` for null.
+    pub metadata: Option<String>,
+    pub commit_time_ms: i64,
+}
+
+/// Opaque bytes about a topic, kept by version for the query engine.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Schema {
+    /// Counts up from 1.
+    pub version: u32,
+    pub bytes: Bytes,
+}
+
+#[derive(Clone, Debug, Default)]
+pub struct ShardState {
+    pub(super) topics: OrdMap<TopicId, Arc<Topic>>,
+    pub(super) topic_ids: OrdMap<String, TopicId>,
+    pub(super) partitions: OrdMap<TopicPartition, Arc<PartitionState>>,
+    pub(super) groups: OrdMap<String, OrdMap<TopicPartition, CommittedOffset>>,
+    pub(super) schemas: OrdMap<(TopicId, String), Schema>,
+    pub(super) next_producer_id: i64,
+    /// The newest append time, which the next one does not go below.
+    pub(super) append_time_ms: i64,
+    /// The newest object applied.
+    pub(super) position: Option<WalPosition>,
+    pub(super) header_crc: u32,
+    pub(super) wal_objects: u64,
+    pub(super) wal_bytes: u64,
+}
+
+impl ShardState {
+    pub(super) fn topic(&self, name: &str) -> Option<&Arc<Topic>> {
+        self.topic_ids.get(name).and_then(|id| self.topics.get(id))
+    }
+
+    pub(super) fn partition_count(&self) -> usize {
+        self.partitions.len()
+    }
+}
+
+#[cfg(test)]
+mod tests;

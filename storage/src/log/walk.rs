@@ -1,0 +1,260 @@
+//! Reads the WAL of a shard object by object, epoch by epoch, and replays it.
+//!
+//! Invariant: the walk goes by GET, one place after the other; a listing only ever says where to
+//! look again. A place that is absent is the end of its epoch, unless something read elsewhere
+//! proves that it held an acknowledged object: then it is damage.
+//! Invariant: nothing is deleted, truncated or overwritten.
+
+use std::sync::Arc;
+
+use futures::stream::{FuturesOrdered, StreamExt};
+
+use super::error::OpenError;
+use super::keys::{ShardKeys, trailing_number};
+use super::put::Backoff;
+use super::state::{Commit, ShardState};
+use crate::format::event::Opened;
+use crate::format::{
+    CommitObject, Event, Fence, PREFIX_READ_LENGTH, WalObject, WalObjectError, decode_wal_object,
+};
+use crate::ids::{ShardId, WalPosition};
+use crate::object::{LogStore, ObjectPrefix, StoreError};
+use crate::seam::Seams;
+
+/// Objects are asked for this far ahead of the walk.
+const READ_AHEAD: u64 = 16;
+
+/// Where the walk through one epoch ended.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum EpochEnd {
+    /// A fence closes the epoch at this seq.
+    Fenced { fence: Fence },
+    /// Nothing is at this seq, and nothing proves that anything ever was.
+    Absent { seq: u64 },
+}
+
+pub(super) struct Walker {
+    pub(super) store: Arc<dyn LogStore>,
+    pub(super) shard: ShardId,
+    pub(super) keys: ShardKeys,
+    pub(super) seams: Seams,
+    /// The state after all that was walked.
+    pub(super) state: ShardState,
+    /// What was read beyond the prefix that a later object of its epoch says is durable: a crash of
+    /// the machine may still take it away.
+    pub(super) unproven: Vec<WalPosition>,
+}
+
+impl Walker {
+    /// All epochs that were claimed, in order.
+    pub(super) async fn claimed_epochs(&self) -> Result<Vec<u64>, OpenError> {
+        let listed = self.list(&self.keys.epochs()).await?;
+        Ok(listed.iter().filter_map(|key| trailing_number(key)).collect())
+    }
+
+    /// Refuses a log that another version has written checkpoints to.
+    pub(super) async fn check_no_checkpoints(&self) -> Result<(), OpenError> {
+        match self.list(&self.keys.checkpoints()).await?.pop() {
+            Some(key) => Err(OpenError::Checkpoint { location: self.location(), key }),
+            None => Ok(()),
+        }
+    }
+
+    /// Walks one epoch from a seq to its end, replaying its commits.
+    pub(super) async fn walk_epoch(&mut self, writer_epoch: u64, from: u64) -> Result<EpochEnd, OpenError> {
+        let mut seq = from;
+        let mut proven = i64::try_from(from).unwrap_or(i64::MAX) - 1;
+        loop {
+            let mut ahead = self.read_ahead(writer_epoch, seq);
+            while let Some(object) = ahead.next().await {
+                let position = WalPosition { writer_epoch, seq };
+                let Some(object) = object else {
+                    self.note_unproven(writer_epoch, proven, seq);
+                    return Ok(EpochEnd::Absent { seq });
+                };
+                match self.decode(position, object).await? {
+                    WalObject::Fence(fence) => {
+                        self.note_unproven(writer_epoch, proven, seq + 1);
+                        return Ok(EpochEnd::Fenced { fence });
+                    }
+                    WalObject::Commit(commit) => {
+                        proven = proven.max(commit.header.durable_seq);
+                        self.replay(&commit)?;
+                    }
+                }
+                seq += 1;
+            }
+        }
+    }
+
+    /// The next objects, asked for together; `None` where nothing is.
+    fn read_ahead(
+        &self,
+        writer_epoch: u64,
+        from: u64,
+    ) -> FuturesOrdered<impl Future<Output = Option<Result<ObjectPrefix, StoreError>>> + use<>> {
+        (from..from + READ_AHEAD)
+            .map(|seq| {
+                let key = self.keys.wal(WalPosition { writer_epoch, seq });
+                let (store, seams) = (self.store.clone(), self.seams.clone());
+                async move { read_prefix(&*store, &seams, &key, PREFIX_READ_LENGTH).await.transpose() }
+            })
+            .collect()
+    }
+
+    async fn decode(
+        &self,
+        position: WalPosition,
+        object: Result<ObjectPrefix, StoreError>,
+    ) -> Result<WalObject, OpenError> {
+        let key = self.keys.wal(position);
+        let mut prefix = object.map_err(|source| self.store_error(source))?;
+        loop {
+            match decode_wal_object(&prefix.bytes, prefix.object_length) {
+                Err(WalObjectError::NeedMore { length }) if length > prefix.bytes.len() as u64 => {
+                    let read = read_prefix(&*self.store, &self.seams, &key, length).await;
+                    let read = read.map_err(|source| self.store_error(source))?;
+                    let missing = OpenError::MissingObject { location: self.location(), key: key.clone() };
+                    prefix = read.ok_or(missing)?;
+                }
+                Err(error) => return Err(self.unreadable(&key, error)),
+                Ok(object) if object.position() != position || object.shard() != self.shard => {
+                    return Err(
+                        self.unreadable(&key, format!("it says that it is object {}", object.position()))
+                    );
+                }
+                Ok(object) => return Ok(object),
+            }
+        }
+    }
+
+    fn replay(&mut self, commit: &CommitObject) -> Result<(), OpenError> {
+        let position = commit.header.position;
+        if let Some(before) = self.state.position
+            && commit.header.previous_header_crc != self.state.header_crc
+        {
+            return Err(OpenError::BrokenChain {
+                location: self.location(),
+                key: self.keys.wal(position),
+                before,
+            });
+        }
+        let applied = self.state.apply(&Commit {
+            header: &commit.header,
+            header_crc: commit.header_crc,
+            object_length: commit.object_length,
+            events: &commit.events,
+            blocks: &commit.blocks,
+        });
+        applied.map_err(|reason| OpenError::Contradiction {
+            location: self.location(),
+            key: self.keys.wal(position),
+            reason,
+        })
+    }
+
+    /// A local file that is visible may not be durable yet.
+    pub(super) async fn sync_unproven(&self) -> Result<(), OpenError> {
+        for position in &self.unproven {
+            self.store.sync(&self.keys.wal(*position)).await.map_err(|source| self.store_error(source))?;
+        }
+        Ok(())
+    }
+
+    fn note_unproven(&mut self, writer_epoch: u64, proven: i64, end: u64) {
+        let from = u64::try_from(proven + 1).expect("durable_seq is not below -1");
+        self.unproven.extend((from..end).map(|seq| WalPosition { writer_epoch, seq }));
+    }
+
+    /// Whether something says that the object at a place was durable: a later object of its epoch,
+    /// or the open record of a later epoch. It may then have landed only after we looked.
+    pub(super) async fn is_proven_durable(
+        &self,
+        place: WalPosition,
+        claimed: &[u64],
+    ) -> Result<bool, OpenError> {
+        let listed = self.list(&self.keys.wal_epoch(place.writer_epoch)).await?;
+        for seq in listed.iter().filter_map(|key| trailing_number(key)).filter(|seq| *seq > place.seq) {
+            let later = WalPosition { seq, ..place };
+            if let Some(WalObject::Commit(commit)) = self.try_read(later).await?
+                && commit.header.durable_seq >= i64::try_from(place.seq).unwrap_or(i64::MAX)
+            {
+                return Ok(true);
+            }
+        }
+        for writer_epoch in claimed.iter().copied().filter(|epoch| *epoch > place.writer_epoch) {
+            let opened = self.opened(writer_epoch).await?;
+            let closed = opened.iter().flat_map(|opened| &opened.closed_epochs);
+            if closed
+                .into_iter()
+                .any(|epoch| epoch.writer_epoch == place.writer_epoch && epoch.end_seq > place.seq)
+            {
+                return Ok(true);
+            }
+        }
+        Ok(false)
+    }
+
+    /// The open record of an epoch; `None` if its writer never got that far.
+    async fn opened(&self, writer_epoch: u64) -> Result<Option<Opened>, OpenError> {
+        let object = self.try_read(WalPosition { writer_epoch, seq: 0 }).await?;
+        Ok(match object {
+            Some(WalObject::Commit(commit)) => commit.events.into_iter().find_map(|event| match event {
+                Event::Opened(opened) => Some(opened),
+                _ => None,
+            }),
+            Some(WalObject::Fence(_)) | None => None,
+        })
+    }
+
+    pub(super) async fn try_read(&self, position: WalPosition) -> Result<Option<WalObject>, OpenError> {
+        let key = self.keys.wal(position);
+        let read = read_prefix(&*self.store, &self.seams, &key, PREFIX_READ_LENGTH).await;
+        match read.map_err(|source| self.store_error(source))? {
+            Some(prefix) => self.decode(position, Ok(prefix)).await.map(Some),
+            None => Ok(None),
+        }
+    }
+
+    /// The keys below a prefix, in order; transient failures are retried for ever.
+    async fn list(&self, prefix: &str) -> Result<Vec<String>, OpenError> {
+        let mut backoff = Backoff::new(&*self.seams.clock);
+        loop {
+            match self.store.list(prefix).await {
+                Ok(listed) => return Ok(listed.into_iter().map(|object| object.key).collect()),
+                Err(error) if error.is_transient() => backoff.wait().await,
+                Err(source) => return Err(self.store_error(source)),
+            }
+        }
+    }
+
+    pub(super) fn location(&self) -> String {
+        self.store.location().to_owned()
+    }
+
+    pub(super) fn store_error(&self, source: StoreError) -> OpenError {
+        OpenError::Store { location: self.location(), source }
+    }
+
+    fn unreadable(&self, key: &str, reason: impl ToString) -> OpenError {
+        OpenError::Unreadable { location: self.location(), key: key.to_owned(), reason: reason.to_string() }
+    }
+}
+
+/// The front of an object, or `None` if there is none; transient failures are retried for ever.
+pub(super) async fn read_prefix(
+    store: &dyn LogStore,
+    seams: &Seams,
+    key: &str,
+    length: u64,
+) -> Result<Option<ObjectPrefix>, StoreError> {
+    let mut backoff = Backoff::new(&*seams.clock);
+    loop {
+        match store.get_prefix(key, length).await {
+            Ok(prefix) => return Ok(Some(prefix)),
+            Err(StoreError::NotFound { .. }) => return Ok(None),
+            Err(error) if error.is_transient() => backoff.wait().await,
+            Err(error) => return Err(error),
+        }
+    }
+}
