@@ -11,3 +11,5 @@ pub mod ids;
 pub mod log;
 pub mod object;
 pub mod seam;
+#[cfg(feature = "table")]
+pub mod table;
