@@ -131,3 +131,37 @@ fn store_error(key: &str, error: Error) -> StoreError {
         _ => StoreError::Unavailable { key, reason },
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[tokio::test]
+    async fn memory_keeps_put_if_absent_and_clips_ranges() {
+        let store = ObjectStoreBackend::memory();
+        store.create("a/b", Bytes::from_static(b"0123456789")).await.expect("the key is free");
+        let taken = store.create("a/b", Bytes::new()).await;
+        assert_eq!(taken, Err(StoreError::AlreadyExists { key: "a/b".to_owned() }));
+        assert_eq!(store.get("a/b").await.expect("it is there"), "0123456789");
+        for (range, expected) in [(0..3, "012"), (8..20, "89"), (10..11, ""), (99..u64::MAX, ""), (5..5, "")]
+        {
+            assert_eq!(store.get_range("a/b", range).await.expect("it is there"), expected);
+        }
+        let prefix = store.get_prefix("a/b", 4).await.expect("it is there");
+        assert_eq!(prefix, ObjectPrefix { bytes: Bytes::from_static(b"0123"), object_length: 10 });
+        let absent = Err(StoreError::NotFound { key: "a".to_owned() });
+        assert_eq!(store.get_range("a", 0..1).await, absent);
+        store.delete("a").await.expect("an absent object is deleted already");
+    }
+
+    #[tokio::test]
+    async fn a_listing_is_sorted_and_keeps_to_whole_components() {
+        let store = ObjectStoreBackend::memory();
+        for key in ["x/b/2", "x/b/10", "xy/1", "x/b0"] {
+            store.create(key, Bytes::from_static(b"1")).await.expect("the key is free");
+        }
+        let listed = store.list("x/b/").await.expect("memory lists");
+        let keys: Vec<&str> = listed.iter().map(|meta| meta.key.as_str()).collect();
+        assert_eq!(keys, ["x/b/10", "x/b/2"]);
+    }
+}
