@@ -354,27 +354,31 @@ impl<F: FileSystem> Directory<F> {
     }
 }
 
-/// Makes the root and its missing ancestors, each one's name durable before the next.
+/// Makes the root with its missing ancestors, and the names of all of them durable. Those that were
+/// there already may have been made by a process that ended before it came to sync them.
 fn make_durable_root(file_system: &impl FileSystem, root: &Path) -> io::Result<()> {
-    let mut missing = Vec::new();
-    for path in root.ancestors().filter(|path| !path.as_os_str().is_empty()) {
-        match file_system.check_dir(path) {
-            Err(error) if error.kind() == io::ErrorKind::NotFound => missing.push(path),
-            other => {
-                other?;
-                break;
+    let mut ancestors: Vec<&Path> = root.ancestors().filter(|path| !path.as_os_str().is_empty()).collect();
+    ancestors.reverse();
+    for path in ancestors {
+        let made = match file_system.check_dir(path) {
+            Err(error) if error.kind() == io::ErrorKind::NotFound => {
+                make_dir(file_system, path).map(|()| true)
             }
+            other => other.map(|()| false),
+        }?;
+        match file_system.sync_dir(parent_dir(path)) {
+            // Made for this user by somebody else, who answers for its name.
+            Err(error) if !made && cannot_sync(&error) => {}
+            other => other?,
         }
     }
-    for path in missing.iter().rev() {
-        make_dir(file_system, path)?;
-        file_system.sync_dir(parent_dir(path))?;
-    }
-    match file_system.sync_dir(parent_dir(root)) {
-        // The directory was made for this user by somebody else, who answers for its name.
-        Err(error) if missing.is_empty() && error.kind() == io::ErrorKind::PermissionDenied => Ok(()),
-        other => other,
-    }
+    Ok(())
+}
+
+/// True if it is not for this user, or not for this kind of file system, to sync a directory.
+fn cannot_sync(error: &io::Error) -> bool {
+    use io::ErrorKind::{InvalidInput, PermissionDenied, Unsupported};
+    matches!(error.kind(), PermissionDenied | InvalidInput | Unsupported)
 }
 
 /// Removes what creates left behind when their process ended in the middle.

@@ -324,3 +324,24 @@ fn what_was_synced_after_a_kill_at_any_operation_survives_a_crash() {
         assert!(is_whole(&store, &run));
     }
 }
+
+#[test]
+fn what_is_acked_after_a_kill_at_any_operation_survives_a_crash() {
+    let first = |file_system: &SimFileSystem| {
+        open_sim(file_system).is_ok_and(|store| create(&store, "a/b/1", b"first").is_ok())
+    };
+    let whole = SimFileSystem::default();
+    assert!(first(&whole));
+    for operation in 0..whole.operations() {
+        let file_system = SimFileSystem::default();
+        file_system.fail_power_at(operation);
+        first(&file_system);
+        file_system.kill();
+        let store = open_sim(&file_system).expect("it opens after a kill");
+        create(&store, "a/b/2", b"second").expect("the key is free");
+        drop(store);
+        file_system.crash(|| false);
+        let store = open_sim(&file_system).expect("it opens after a crash");
+        assert_eq!(get(&store, "a/b/2"), Ok(b"second".to_vec()), "killed at operation {operation}");
+    }
+}
