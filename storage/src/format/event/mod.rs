@@ -9,6 +9,9 @@
 mod messages;
 mod wire;
 
+#[cfg(test)]
+pub(super) mod tests;
+
 use std::collections::BTreeMap;
 
 use super::FORMAT_VERSION;

@@ -14,12 +14,15 @@ mod records;
 mod validate;
 mod varint;
 
+#[cfg(test)]
+mod tests;
+
 use std::fmt;
 
 use bytes::Bytes;
 
-pub use builder::{BatchBuilder, BatchKind, BatchOptions, ProducerIdentity};
-pub use compression::{Compression, DecompressionBudget};
+pub use builder::{BatchBuilder, BatchKind, BatchOptions, HeaderRef, ProducerIdentity};
+pub use compression::{Compression, DecompressionBudget, UnknownCompression};
 pub use error::{BatchError, BatchErrorKind};
 pub use records::{Record, RecordHeaderIter, RecordHeaders, RecordIter, Records};
 pub use validate::{BatchSummary, inspect};

@@ -31,8 +31,7 @@ pub struct BatchSummary {
 /// Checks one produced batch as a whole: magic, length, CRC, counts, codec, and every record.
 ///
 /// # Errors
-/// The first rule that is broken, in the order that [`BatchError`]'s kinds are documented for a
-/// broker: shape and CRC before counts, counts before codec and records.
+/// The first rule that is broken: shape and CRC come before counts, counts before codec and records.
 pub fn inspect(batch: &Bytes, budget: &mut DecompressionBudget) -> Result<BatchSummary, BatchError> {
     verify_crc(batch)?;
     let header = BatchHeader::parse(batch)?;

@@ -13,6 +13,9 @@ mod builder;
 mod error;
 mod fence;
 
+#[cfg(test)]
+mod tests;
+
 pub use block_index::{BLOCK_ENTRY_LENGTH, BlockEntry, BlockFlags};
 pub use builder::{EncodedWalObject, WalObjectBuilder};
 pub use error::WalObjectError;

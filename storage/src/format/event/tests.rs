@@ -1,0 +1,214 @@
+//! Events: round trip, refusal of what is not known, and any bytes.
+
+use proptest::collection::{btree_map, vec};
+use proptest::option;
+use proptest::prelude::*;
+
+use super::*;
+
+fn encoded(event: &Event) -> Vec<u8> {
+    let mut bytes = Vec::new();
+    event.encode(&mut bytes);
+    bytes
+}
+
+fn frame(kind: u16, min_reader_version: u16, message: &[u8]) -> Vec<u8> {
+    let mut bytes = Vec::new();
+    bytes.extend_from_slice(&kind.to_le_bytes());
+    bytes.extend_from_slice(&min_reader_version.to_le_bytes());
+    bytes.extend_from_slice(&(message.len() as u32).to_le_bytes());
+    bytes.extend_from_slice(message);
+    bytes
+}
+
+fn topic_deleted() -> Event {
+    Event::TopicDeleted(TopicDeleted { topic_id: TopicId::from_bytes([3; 16]) })
+}
+
+#[test]
+fn an_event_has_the_bytes_of_docs_formats() {
+    let mut expected = vec![3, 0, 1, 0, 18, 0, 0, 0, 0x0a, 16];
+    expected.extend_from_slice(&[3; 16]);
+    assert_eq!(encoded(&topic_deleted()), expected);
+    let allocated = Event::ProducerIdsAllocated(ProducerIdsAllocated { next_producer_id: 1000 });
+    assert_eq!(encoded(&allocated), [6, 0, 1, 0, 3, 0, 0, 0, 0x08, 0xe8, 0x07]);
+}
+
+#[test]
+fn an_unknown_kind_is_refused_by_number() {
+    let error = Event::decode(&frame(99, 1, b"")).unwrap_err();
+    assert_eq!(error.to_string(), "kind 99 is not known to format version 1; it needs version 1");
+}
+
+#[test]
+fn an_event_that_needs_a_newer_reader_is_refused_by_version() {
+    for kind in [3, 99] {
+        let error = Event::decode(&frame(kind, 2, b"")).unwrap_err();
+        assert_eq!(error, EventError::UnsupportedVersion { kind, min_reader_version: 2, supported: 1 });
+    }
+}
+
+#[test]
+fn an_id_that_is_not_16_bytes_is_refused() {
+    let error = Event::decode(&frame(3, 1, &[0x0a, 2, 1, 2])).unwrap_err();
+    assert_eq!(error.to_string(), "kind 3 does not decode: a topic id has 2 bytes, not 16");
+    assert!(matches!(Event::decode(&frame(3, 1, b"")), Err(EventError::Malformed { kind: 3, .. })));
+}
+
+#[test]
+fn a_config_that_is_there_twice_is_refused() {
+    let mut message = vec![0x0a, 16];
+    message.extend_from_slice(&[3; 16]);
+    for _ in 0..2 {
+        message.extend_from_slice(&[0x12, 3, 0x0a, 1, b'a']);
+    }
+    let error = Event::decode(&frame(5, 1, &message)).unwrap_err();
+    assert_eq!(error.to_string(), "kind 5 does not decode: config \"a\" is there twice");
+}
+
+#[test]
+fn a_frame_that_is_cut_off_is_refused() {
+    let bytes = encoded(&topic_deleted());
+    for length in 0..bytes.len() {
+        assert!(
+            matches!(Event::decode(&bytes[..length]), Err(EventError::Truncated { .. })),
+            "length {length}"
+        );
+    }
+}
+
+#[test]
+fn an_error_comes_with_the_number_of_its_event() {
+    let mut bytes = encoded(&topic_deleted());
+    bytes.extend(encoded(&topic_deleted()));
+    assert_eq!(decode_events(&bytes), Ok(vec![topic_deleted(), topic_deleted()]));
+    bytes.extend(frame(99, 1, b""));
+    assert_eq!(decode_events(&bytes).unwrap_err().0, 2);
+}
+
+fn topic_id() -> impl Strategy<Value = TopicId> {
+    any::<[u8; 16]>().prop_map(TopicId::from_bytes)
+}
+
+fn topic_event() -> impl Strategy<Value = Event> {
+    let created = (
+        topic_id(),
+        any::<String>(),
+        any::<i32>(),
+        btree_map(any::<String>(), any::<String>(), 0..4),
+        any::<u32>(),
+        any::<i64>(),
+    );
+    let config_set = (topic_id(), btree_map(any::<String>(), option::of(any::<String>()), 0..4));
+    let schema = (topic_id(), any::<String>(), any::<u32>(), vec(any::<u8>(), 0..40));
+    prop_oneof![
+        created.prop_map(|(topic_id, name, partition_count, configs, shard, created_at_ms)| {
+            let shard = ShardId(shard);
+            Event::TopicCreated(TopicCreated {
+                topic_id,
+                name,
+                partition_count,
+                configs,
+                shard,
+                created_at_ms,
+            })
+        }),
+        topic_id().prop_map(|topic_id| Event::TopicDeleted(TopicDeleted { topic_id })),
+        (topic_id(), any::<i32>()).prop_map(|(topic_id, partition_count)| {
+            Event::PartitionsAdded(PartitionsAdded { topic_id, partition_count })
+        }),
+        config_set
+            .prop_map(|(topic_id, configs)| { Event::TopicConfigSet(TopicConfigSet { topic_id, configs }) }),
+        schema.prop_map(|(topic_id, kind, version, bytes)| {
+            Event::SchemaPut(SchemaPut { topic_id, kind, version, bytes })
+        }),
+    ]
+}
+
+fn producer_event() -> impl Strategy<Value = Event> {
+    let batch = any::<(i64, i16, i32, i32, i64, i64, i64, i64)>().prop_map(|fields| {
+        let (producer_id, producer_epoch, base_sequence, last_sequence, ..) = fields;
+        let (.., base_offset, last_offset, append_time_ms, max_timestamp) = fields;
+        ProducerBatch {
+            producer_id,
+            producer_epoch,
+            base_sequence,
+            last_sequence,
+            base_offset,
+            last_offset,
+            append_time_ms,
+            max_timestamp,
+        }
+    });
+    prop_oneof![
+        any::<i64>().prop_map(|next_producer_id| {
+            Event::ProducerIdsAllocated(ProducerIdsAllocated { next_producer_id })
+        }),
+        (topic_id(), any::<i32>(), vec(batch, 0..4)).prop_map(|(topic_id, partition, batches)| {
+            Event::ProducerBatches(ProducerBatches { topic_id, partition, batches })
+        }),
+    ]
+}
+
+fn group_event() -> impl Strategy<Value = Event> {
+    let offset = (topic_id(), any::<(i32, i64, i32, i64)>(), option::of(any::<String>())).prop_map(
+        |(topic_id, (partition, offset, leader_epoch, commit_time_ms), metadata)| CommittedOffset {
+            topic_id,
+            partition,
+            offset,
+            leader_epoch,
+            metadata,
+            commit_time_ms,
+        },
+    );
+    let partition =
+        (topic_id(), any::<i32>()).prop_map(|(topic_id, partition)| GroupPartition { topic_id, partition });
+    prop_oneof![
+        (any::<String>(), vec(offset, 0..4))
+            .prop_map(|(group, offsets)| { Event::OffsetsCommitted(OffsetsCommitted { group, offsets }) }),
+        (any::<String>(), vec(partition, 0..4)).prop_map(|(group, partitions)| {
+            Event::GroupOffsetsDeleted(GroupOffsetsDeleted { group, partitions })
+        }),
+    ]
+}
+
+fn opened() -> impl Strategy<Value = Event> {
+    let closed =
+        any::<(u64, u64)>().prop_map(|(writer_epoch, end_seq)| ClosedEpoch { writer_epoch, end_seq });
+    (vec(closed, 0..4), any::<String>(), any::<String>())
+        .prop_map(|(closed_epochs, node, address)| Event::Opened(Opened { closed_epochs, node, address }))
+}
+
+/// Any event of any kind.
+pub(crate) fn any_event() -> impl Strategy<Value = Event> {
+    prop_oneof![opened(), topic_event(), producer_event(), group_event()]
+}
+
+proptest! {
+    #[test]
+    fn events_round_trip(events in vec(any_event(), 0..8)) {
+        let bytes: Vec<u8> = events.iter().flat_map(encoded).collect();
+        prop_assert_eq!(decode_events(&bytes), Ok(events));
+    }
+
+    #[test]
+    fn any_message_of_any_kind_is_decoded_or_refused(
+        kind in 0_u16..20,
+        message in vec(any::<u8>(), 0..80),
+    ) {
+        let _ = Event::decode(&frame(kind, 1, &message));
+        let _ = decode_events(&message);
+    }
+
+    #[test]
+    fn a_damaged_event_is_decoded_or_refused(
+        event in any_event(),
+        position: prop::sample::Index,
+        value: u8,
+    ) {
+        let mut bytes = encoded(&event);
+        let at = position.index(bytes.len());
+        bytes[at] = value;
+        let _ = decode_events(&bytes);
+    }
+}
