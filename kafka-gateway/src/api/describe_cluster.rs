@@ -1,0 +1,39 @@
+//! DescribeCluster (key 60): the cluster and its brokers.
+//!
+//! # Behavior
+//! - One broker, which is the controller too.
+//!
+//! # Version notes
+//! - 1: endpoint type; only brokers (1) are described, anything else is UNSUPPORTED_ENDPOINT_TYPE.
+//! - 2: fenced brokers; there are none.
+
+use kafka_protocol::messages::describe_cluster_response::DescribeClusterBroker;
+use kafka_protocol::messages::{DescribeClusterRequest, DescribeClusterResponse};
+use kafka_protocol::protocol::StrBytes;
+
+use crate::authorize::{Operation, Resource};
+use crate::context::Context;
+use crate::error_code::ErrorCode;
+
+const BROKERS: i8 = 1;
+
+pub(super) async fn answer(context: Context, request: DescribeClusterRequest) -> DescribeClusterResponse {
+    let allowed = context.authorize(Operation::Describe, Resource::Cluster);
+    let checked = match request.endpoint_type {
+        BROKERS => allowed,
+        _ => Err(ErrorCode::UnsupportedEndpointType),
+    };
+    if let Err(error) = checked {
+        return DescribeClusterResponse::default().with_error_code(context.code(error));
+    }
+    let (host, port) = context.advertised();
+    let node_id = context.settings().node_id;
+    let broker = DescribeClusterBroker::default()
+        .with_broker_id(node_id.into())
+        .with_host(StrBytes::from_string(host))
+        .with_port(port);
+    DescribeClusterResponse::default()
+        .with_cluster_id(StrBytes::from_string(context.log().cluster_id().to_owned()))
+        .with_controller_id(node_id.into())
+        .with_brokers(vec![broker])
+}

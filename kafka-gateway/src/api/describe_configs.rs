@@ -1,0 +1,194 @@
+//! DescribeConfigs (key 32): the configs of topics and of this broker.
+//!
+//! # Behavior
+//! - A topic is described with all configs that there are, set or default: tools look for some of
+//!   them, `cleanup.policy` first of all. A config that has no effect yet says so in its
+//!   documentation.
+//! - The broker is named by its id, or by the empty text. Its configs are read-only.
+//! - An empty list of keys means all, as null does.
+//!
+//! # Version notes
+//! - 3: types and documentation.
+
+use kafka_protocol::messages::describe_configs_request::DescribeConfigsResource;
+use kafka_protocol::messages::describe_configs_response::{
+    DescribeConfigsResourceResult, DescribeConfigsResult, DescribeConfigsSynonym,
+};
+use kafka_protocol::messages::{DescribeConfigsRequest, DescribeConfigsResponse};
+use kafka_protocol::protocol::StrBytes;
+use strandline_storage::log::{ConfigEntry, ConfigKind, topic_name};
+
+use crate::authorize::{Operation, Resource};
+use crate::context::Context;
+use crate::error_code::ErrorCode;
+use crate::settings::{AutoCreate, GatewaySettings};
+
+/// `ConfigResource.Type` of the Java client.
+const TOPIC: i8 = 2;
+const BROKER: i8 = 4;
+
+/// `DescribeConfigsResponse.ConfigSource` of the Java client.
+const SOURCE_TOPIC: i8 = 1;
+const SOURCE_STATIC_BROKER: i8 = 4;
+const SOURCE_DEFAULT: i8 = 5;
+
+/// `DescribeConfigsResponse.ConfigType` of the Java client.
+fn config_type(kind: ConfigKind) -> i8 {
+    match kind {
+        ConfigKind::Boolean => 1,
+        ConfigKind::String => 2,
+        ConfigKind::Int => 3,
+        ConfigKind::Long => 5,
+        ConfigKind::Double => 6,
+        ConfigKind::List => 7,
+    }
+}
+
+/// Where the value of a topic's config comes from.
+pub(super) fn config_source(entry: &ConfigEntry) -> i8 {
+    if entry.is_default { SOURCE_DEFAULT } else { SOURCE_TOPIC }
+}
+
+pub(super) async fn answer(context: Context, request: DescribeConfigsRequest) -> DescribeConfigsResponse {
+    let results = request.resources.iter().map(|resource| {
+        let result = DescribeConfigsResult::default()
+            .with_resource_type(resource.resource_type)
+            .with_resource_name(resource.resource_name.clone());
+        match describe(&context, resource) {
+            Ok(mut configs) => {
+                configs.retain(|config| is_wanted(resource, config));
+                let configs = configs.into_iter().map(|config| trim(config, &request));
+                result.with_configs(configs.collect())
+            }
+            Err((error, reason)) => result
+                .with_error_code(context.code(error))
+                .with_error_message(Some(StrBytes::from_string(reason))),
+        }
+    });
+    DescribeConfigsResponse::default().with_results(results.collect())
+}
+
+fn is_wanted(resource: &DescribeConfigsResource, config: &DescribeConfigsResourceResult) -> bool {
+    match &resource.configuration_keys {
+        Some(keys) if !keys.is_empty() => keys.contains(&config.name),
+        _ => true,
+    }
+}
+
+/// Leaves out what the request did not ask for.
+fn trim(
+    mut config: DescribeConfigsResourceResult,
+    request: &DescribeConfigsRequest,
+) -> DescribeConfigsResourceResult {
+    if !request.include_synonyms {
+        config.synonyms.clear();
+    }
+    if !request.include_documentation {
+        config.documentation = None;
+    }
+    config
+}
+
+type Described = Result<Vec<DescribeConfigsResourceResult>, (ErrorCode, String)>;
+
+fn describe(context: &Context, resource: &DescribeConfigsResource) -> Described {
+    let name = resource.resource_name.as_str();
+    let not_authorized = |error| (error, "not authorized".to_owned());
+    match resource.resource_type {
+        TOPIC => {
+            context.authorize(Operation::DescribeConfigs, Resource::Topic(name)).map_err(not_authorized)?;
+            describe_topic(context, name)
+        }
+        BROKER => {
+            context.authorize(Operation::DescribeConfigs, Resource::Cluster).map_err(not_authorized)?;
+            describe_broker(context.settings(), name)
+        }
+        other => Err((ErrorCode::InvalidRequest, format!("resource type {other} is not supported"))),
+    }
+}
+
+fn describe_topic(context: &Context, name: &str) -> Described {
+    topic_name::validate(name).map_err(|error| (ErrorCode::InvalidTopicException, error.to_string()))?;
+    let snapshot = context.log().snapshot();
+    let topic = snapshot
+        .topic(name)
+        .ok_or_else(|| (ErrorCode::UnknownTopicOrPartition, format!("topic \"{name}\" does not exist")))?;
+    Ok(topic.config.entries().into_iter().map(topic_config).collect())
+}
+
+fn topic_config(entry: ConfigEntry) -> DescribeConfigsResourceResult {
+    let documentation = match entry.effective {
+        true => entry.documentation.to_owned(),
+        false => format!("{} (kept, without effect so far)", entry.documentation),
+    };
+    Config {
+        name: entry.name,
+        source: config_source(&entry),
+        kind: entry.kind,
+        value: entry.value,
+        documentation,
+        read_only: false,
+    }
+    .into()
+}
+
+fn describe_broker(settings: &GatewaySettings, name: &str) -> Described {
+    if !name.is_empty() && name != settings.node_id.to_string() {
+        let reason = format!("broker \"{name}\" is not this one, which is {}", settings.node_id);
+        return Err((ErrorCode::InvalidRequest, reason));
+    }
+    let auto_create = settings.auto_create_topics == AutoCreate::Enabled;
+    let delay_ms = settings.group_initial_rebalance_delay.as_millis();
+    let configs = [
+        ("auto.create.topics.enable", ConfigKind::Boolean, auto_create.to_string()),
+        ("broker.id", ConfigKind::Int, settings.node_id.to_string()),
+        ("default.replication.factor", ConfigKind::Int, "1".to_owned()),
+        ("fetch.max.bytes", ConfigKind::Int, settings.fetch_bytes_max.to_string()),
+        ("group.initial.rebalance.delay.ms", ConfigKind::Int, delay_ms.to_string()),
+        ("log.cleanup.policy", ConfigKind::List, "delete".to_owned()),
+        ("num.partitions", ConfigKind::Int, settings.num_partitions_default.to_string()),
+        ("offset.metadata.max.bytes", ConfigKind::Int, settings.offset_metadata_bytes_max.to_string()),
+        ("socket.request.max.bytes", ConfigKind::Int, settings.frame_bytes_max.to_string()),
+    ];
+    let configs = configs.into_iter().map(|(name, kind, value)| {
+        Config {
+            name,
+            source: SOURCE_STATIC_BROKER,
+            kind,
+            value,
+            documentation: String::new(),
+            read_only: true,
+        }
+        .into()
+    });
+    Ok(configs.collect())
+}
+
+/// One config as it is described.
+struct Config {
+    name: &'static str,
+    source: i8,
+    kind: ConfigKind,
+    value: String,
+    documentation: String,
+    read_only: bool,
+}
+
+impl From<Config> for DescribeConfigsResourceResult {
+    fn from(config: Config) -> Self {
+        let value = Some(StrBytes::from_string(config.value));
+        let name = StrBytes::from_static_str(config.name);
+        let synonym = DescribeConfigsSynonym::default()
+            .with_name(name.clone())
+            .with_value(value.clone())
+            .with_source(config.source);
+        Self::default()
+            .with_name(name)
+            .with_value(value)
+            .with_read_only(config.read_only)
+            .with_config_source(config.source)
+            .with_synonyms(vec![synonym])
+            .with_config_type(config_type(config.kind))
+            .with_documentation(Some(StrBytes::from_string(config.documentation)))
+    }
+}

@@ -1,0 +1,173 @@
+//! Metadata (key 3): the broker, the cluster and its topics, which it may create.
+//!
+//! # Behavior
+//! - There is one broker, which leads all partitions in leader epoch as the log says. Its address is
+//!   the advertised one, or the one that the client connected to.
+//! - A topic that is named, does not exist and may be created is created with the default partition
+//!   count and answered at once. A name that is not allowed is INVALID_TOPIC_EXCEPTION.
+//! - Authorized operations are "not given" (the smallest 32-bit integer): there is no ACL yet.
+//!
+//! # Version notes
+//! - 0: an empty list means all topics. 1 and later: null means all, empty means none.
+//! - Before 4 there is no field that forbids the creation, so it is allowed.
+//! - 10 and 11 answer with topic ids; only 12 may ask by id.
+
+use futures::StreamExt;
+use futures::stream;
+use kafka_protocol::messages::metadata_request::MetadataRequestTopic;
+use kafka_protocol::messages::metadata_response::{
+    MetadataResponseBroker, MetadataResponsePartition, MetadataResponseTopic,
+};
+use kafka_protocol::messages::{MetadataRequest, MetadataResponse, TopicName};
+use kafka_protocol::protocol::StrBytes;
+use strandline_storage::ids::{TopicId, TopicPartition};
+use strandline_storage::log::{CreateTopic, CreateTopicError, Snapshot, Topic, topic_name};
+
+use crate::authorize::{Operation, Resource};
+use crate::context::Context;
+use crate::error_code::ErrorCode;
+use crate::settings::AutoCreate;
+
+const BY_ID_SINCE: i16 = 12;
+/// Topics of one request that are created at the same time: they share commits.
+const CREATED_AT_ONCE: usize = 16;
+/// The topics that clients leave out of pattern subscriptions.
+const INTERNAL_TOPICS: [&str; 2] = ["__consumer_offsets", "__transaction_state"];
+
+pub(super) async fn answer(context: Context, request: MetadataRequest) -> MetadataResponse {
+    let topics = match named_topics(&context, &request) {
+        Some(named) => answer_named(&context, named, may_create(&context, &request)).await,
+        None => answer_all(&context),
+    };
+    let (host, port) = context.advertised();
+    let node_id = context.settings().node_id;
+    let broker = MetadataResponseBroker::default()
+        .with_node_id(node_id.into())
+        .with_host(StrBytes::from_string(host))
+        .with_port(port);
+    MetadataResponse::default()
+        .with_brokers(vec![broker])
+        .with_cluster_id(Some(StrBytes::from_string(context.log().cluster_id().to_owned())))
+        .with_controller_id(node_id.into())
+        .with_topics(topics)
+}
+
+/// The topics that the request names; `None` when it asks for all.
+fn named_topics(context: &Context, request: &MetadataRequest) -> Option<Vec<MetadataRequestTopic>> {
+    let named = request.topics.clone()?;
+    let all = context.version == 0 && named.is_empty();
+    (!all).then_some(named)
+}
+
+fn may_create(context: &Context, request: &MetadataRequest) -> AutoCreate {
+    if request.allow_auto_topic_creation {
+        context.settings().auto_create_topics
+    } else {
+        AutoCreate::Disabled
+    }
+}
+
+fn answer_all(context: &Context) -> Vec<MetadataResponseTopic> {
+    let snapshot = context.log().snapshot();
+    let visible = |topic: &&std::sync::Arc<Topic>| {
+        context.authorize(Operation::Describe, Resource::Topic(&topic.name)).is_ok()
+    };
+    snapshot.topics().filter(visible).map(|topic| describe(context, &snapshot, topic)).collect()
+}
+
+async fn answer_named(
+    context: &Context,
+    named: Vec<MetadataRequestTopic>,
+    auto_create: AutoCreate,
+) -> Vec<MetadataResponseTopic> {
+    let answers = named.into_iter().map(|topic| answer_one(context, topic, auto_create));
+    stream::iter(answers).buffered(CREATED_AT_ONCE).collect().await
+}
+
+async fn answer_one(
+    context: &Context,
+    requested: MetadataRequestTopic,
+    auto_create: AutoCreate,
+) -> MetadataResponseTopic {
+    let name = requested.name.clone().map(|name| name.0);
+    match find_or_create(context, &requested, auto_create).await {
+        Ok((snapshot, topic)) => describe(context, &snapshot, &topic),
+        Err(error) => MetadataResponseTopic::default()
+            .with_error_code(context.code(error))
+            .with_name(name.map(TopicName))
+            .with_topic_id(requested.topic_id),
+    }
+}
+
+type Found = (Snapshot, std::sync::Arc<Topic>);
+
+async fn find_or_create(
+    context: &Context,
+    requested: &MetadataRequestTopic,
+    auto_create: AutoCreate,
+) -> Result<Found, ErrorCode> {
+    let snapshot = context.log().snapshot();
+    let Some(name) = &requested.name else {
+        return find_by_id(context, snapshot, requested);
+    };
+    context.authorize(Operation::Describe, Resource::Topic(name))?;
+    if let Some(topic) = snapshot.topic(name).cloned() {
+        return Ok((snapshot, topic));
+    }
+    topic_name::validate(name).map_err(|_| ErrorCode::InvalidTopicException)?;
+    match auto_create {
+        AutoCreate::Enabled => create(context, name).await,
+        AutoCreate::Disabled => Err(ErrorCode::UnknownTopicOrPartition),
+    }
+}
+
+fn find_by_id(
+    context: &Context,
+    snapshot: Snapshot,
+    requested: &MetadataRequestTopic,
+) -> Result<Found, ErrorCode> {
+    if context.version < BY_ID_SINCE || requested.topic_id.is_nil() {
+        return Err(ErrorCode::InvalidRequest);
+    }
+    let id = TopicId::from_bytes(requested.topic_id.into_bytes());
+    let topic = snapshot.topic_by_id(id).cloned().ok_or(ErrorCode::UnknownTopicId)?;
+    context.authorize(Operation::Describe, Resource::Topic(&topic.name))?;
+    Ok((snapshot, topic))
+}
+
+async fn create(context: &Context, name: &str) -> Result<Found, ErrorCode> {
+    context.authorize(Operation::Create, Resource::Topic(name))?;
+    let topic = CreateTopic {
+        name: name.to_owned(),
+        partitions: context.settings().num_partitions_default,
+        configs: Default::default(),
+    };
+    match context.log().create_topic(topic).await {
+        Ok(topic) => Ok((context.log().snapshot(), topic)),
+        Err(CreateTopicError::AlreadyExists { .. }) => {
+            // Another client was faster.
+            let snapshot = context.log().snapshot();
+            let topic = snapshot.topic(name).cloned().ok_or(ErrorCode::UnknownTopicOrPartition)?;
+            Ok((snapshot, topic))
+        }
+        Err(error) => Err(ErrorCode::from(&error)),
+    }
+}
+
+fn describe(context: &Context, snapshot: &Snapshot, topic: &Topic) -> MetadataResponseTopic {
+    let partitions = (0..topic.partition_count).map(|index| {
+        let view = snapshot.partition(TopicPartition::new(topic.id, index));
+        let node_id = context.settings().node_id.into();
+        MetadataResponsePartition::default()
+            .with_partition_index(index)
+            .with_leader_id(node_id)
+            .with_leader_epoch(view.map_or(0, |view| view.bounds().leader_epoch))
+            .with_replica_nodes(vec![node_id])
+            .with_isr_nodes(vec![node_id])
+    });
+    MetadataResponseTopic::default()
+        .with_name(Some(TopicName(StrBytes::from_string(topic.name.clone()))))
+        .with_topic_id(topic.id.as_uuid())
+        .with_is_internal(INTERNAL_TOPICS.contains(&topic.name.as_str()))
+        .with_partitions(partitions.collect())
+}

@@ -1,0 +1,197 @@
+//! The APIs that are served: one table of keys, versions, request shapes and handlers, and the way
+//! from a request's bytes to its answer's bytes.
+//!
+//! Invariant: what ApiVersions advertises is this table and nothing else.
+
+mod api_versions;
+mod create_topics;
+mod delete_topics;
+mod describe_cluster;
+mod describe_configs;
+mod fetch;
+mod fetch_encoding;
+mod find_coordinator;
+mod heartbeat;
+mod init_producer_id;
+mod join_group;
+mod leave_group;
+mod list_offsets;
+mod metadata;
+mod offset_commit;
+mod offset_fetch;
+mod offset_for_leader_epoch;
+mod produce;
+mod sync_group;
+mod table;
+
+use std::collections::VecDeque;
+use std::io::IoSlice;
+
+use bytes::{Buf, Bytes, BytesMut};
+use futures::FutureExt;
+use futures::future::{BoxFuture, ready};
+use kafka_protocol::messages::ApiKey;
+use kafka_protocol::protocol::{Decodable, Encodable};
+use thiserror::Error;
+use tokio::sync::OwnedSemaphorePermit;
+
+pub(crate) use self::api_versions::unsupported_version_answer;
+pub(crate) use self::table::{TABLE, find};
+use crate::context::Context;
+use crate::frame::answer_head;
+use crate::guard::shape::Field;
+use crate::guard::{self, Encoding, MalformedRequest};
+
+/// One API that is served.
+pub(crate) struct Api {
+    pub(crate) key: ApiKey,
+    /// The name in logs and metrics.
+    pub(crate) name: &'static str,
+    /// Inclusive.
+    pub(crate) version_min: i16,
+    /// Inclusive.
+    pub(crate) version_max: i16,
+    /// The lowest version that ApiVersions names; lower ones than `version_min` are refused anyway.
+    pub(crate) advertised_min: i16,
+    pub(crate) shape: &'static [Field],
+    pub(crate) turn: Turn,
+    pub(crate) begin: fn(Context, Bytes) -> Begin,
+}
+
+impl Api {
+    pub(crate) fn request_encoding(&self, version: i16) -> Encoding {
+        if self.key.request_header_version(version) >= 2 { Encoding::Flexible } else { Encoding::Classic }
+    }
+
+    pub(crate) fn answer_header_encoding(&self, version: i16) -> Encoding {
+        if self.key.response_header_version(version) >= 1 { Encoding::Flexible } else { Encoding::Classic }
+    }
+
+    /// Checks the shape of a request's body, and begins the request.
+    pub(crate) fn begin(&self, context: Context, body: Bytes) -> Result<Begin, MalformedRequest> {
+        let version = context.version;
+        guard::check(self.shape, version, self.request_encoding(version), &body)?;
+        Ok((self.begin)(context, body))
+    }
+}
+
+/// Which requests of one connection wait for each other.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Turn {
+    /// Runs beside all others.
+    Any,
+    /// Begins when the one before it of its kind is answered: their order has meaning.
+    Group,
+    /// The same, so that a connection holds one large answer at a time.
+    Fetch,
+}
+
+/// The first part of a request, which ends before the next request of the connection begins, and
+/// gives the second part, which runs beside others.
+pub(crate) type Begin = BoxFuture<'static, Result<Running, RequestError>>;
+
+/// The second part of a request.
+pub(crate) type Running = BoxFuture<'static, Result<Answer, RequestError>>;
+
+/// Why a request ends its connection.
+#[derive(Debug, Error)]
+pub(crate) enum RequestError {
+    #[error(transparent)]
+    Malformed(#[from] MalformedRequest),
+    #[error("request does not decode: {0}")]
+    Undecodable(String),
+    #[error("answer does not encode: {0}")]
+    Unencodable(String),
+    /// With acks=0 there is no other way to tell the client.
+    #[error("unacknowledged produce failed: {0}")]
+    UnacknowledgedProduce(String),
+}
+
+/// The bytes of an answer, without the head of its frame.
+#[derive(Debug, Default)]
+pub(crate) struct Answer {
+    /// `None`: the client expects no answer.
+    pub(crate) body: Option<Body>,
+    /// Given back once the answer is written.
+    pub(crate) reserved: Option<OwnedSemaphorePermit>,
+}
+
+/// The parts of an answer's body, so that batches need not be copied into one buffer.
+#[derive(Debug, Default)]
+pub(crate) struct Body {
+    pub(crate) parts: VecDeque<Bytes>,
+}
+
+impl Body {
+    pub(crate) fn push(&mut self, part: Bytes) {
+        if !part.is_empty() {
+            self.parts.push_back(part);
+        }
+    }
+
+    pub(crate) fn size_bytes(&self) -> usize {
+        self.parts.iter().map(Bytes::len).sum()
+    }
+
+    /// Puts the frame's head before the body.
+    pub(crate) fn into_frame(mut self, correlation_id: i32, encoding: Encoding) -> Self {
+        let head = answer_head(correlation_id, encoding, self.size_bytes());
+        self.parts.push_front(head.freeze());
+        self
+    }
+}
+
+/// Decodes a request and answers it beside all others of its connection.
+fn answer_with<Request, Response, Handler, Handled>(context: Context, body: Bytes, handler: Handler) -> Begin
+where
+    Request: Decodable + Send + 'static,
+    Response: Encodable,
+    Handler: FnOnce(Context, Request) -> Handled + Send + 'static,
+    Handled: Future<Output = Response> + Send + 'static,
+{
+    let version = context.version;
+    let begun = decode::<Request>(body, version).map(|request| {
+        let handled = handler(context, request);
+        async move { encode(&handled.await, version) }.boxed()
+    });
+    ready(begun).boxed()
+}
+
+impl Buf for Body {
+    fn remaining(&self) -> usize {
+        self.size_bytes()
+    }
+
+    fn chunk(&self) -> &[u8] {
+        self.parts.front().map_or(&[], |part| part)
+    }
+
+    fn chunks_vectored<'a>(&'a self, slices: &mut [IoSlice<'a>]) -> usize {
+        let pairs = slices.iter_mut().zip(&self.parts);
+        pairs.map(|(slice, part)| *slice = IoSlice::new(part)).count()
+    }
+
+    fn advance(&mut self, mut count: usize) {
+        while let Some(part) = self.parts.front_mut().filter(|_| count > 0) {
+            let taken = count.min(part.len());
+            part.advance(taken);
+            count -= taken;
+            if part.is_empty() {
+                self.parts.pop_front();
+            }
+        }
+        assert_eq!(count, 0, "no more is taken than there is");
+    }
+}
+
+fn decode<Request: Decodable>(mut body: Bytes, version: i16) -> Result<Request, RequestError> {
+    Request::decode(&mut body, version).map_err(|error| RequestError::Undecodable(error.to_string()))
+}
+
+fn encode<Response: Encodable>(response: &Response, version: i16) -> Result<Answer, RequestError> {
+    let mut bytes = BytesMut::new();
+    response.encode(&mut bytes, version).map_err(|error| RequestError::Unencodable(error.to_string()))?;
+    let mut body = Body::default();
+    body.push(bytes.freeze());
+    Ok(Answer { body: Some(body), reserved: None })
+}

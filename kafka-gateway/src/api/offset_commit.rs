@@ -1,0 +1,120 @@
+//! OffsetCommit (key 8): stores the offsets of a group in the log.
+//!
+//! # Behavior
+//! - Members commit in their generation; anybody commits for a group without members, with
+//!   generation -1.
+//! - A partition that does not exist is UNKNOWN_TOPIC_OR_PARTITION, metadata that is too long
+//!   OFFSET_METADATA_TOO_LARGE, each for its partition. All others are stored in one commit.
+//! - Null metadata is stored as an empty text.
+//!
+//! # Version notes
+//! - 2 to 4: a retention time, which is ignored. 6: leader epochs. 7: instance ids, which no member
+//!   has. 9 would bring the protocol of KIP-848.
+
+use std::collections::VecDeque;
+
+use kafka_protocol::messages::offset_commit_request::OffsetCommitRequestPartition;
+use kafka_protocol::messages::offset_commit_response::{
+    OffsetCommitResponsePartition, OffsetCommitResponseTopic,
+};
+use kafka_protocol::messages::{OffsetCommitRequest, OffsetCommitResponse};
+use strandline_storage::log::{CommitOffsetError, OffsetCommit, Snapshot};
+
+use crate::authorize::{Operation, Resource};
+use crate::context::{Context, find_partition};
+use crate::error_code::{ErrorCode, NONE};
+use crate::group::{Input, Reply};
+
+type Stored = Result<VecDeque<Result<(), CommitOffsetError>>, ErrorCode>;
+
+pub(super) async fn answer(context: Context, request: OffsetCommitRequest) -> OffsetCommitResponse {
+    if let Err(error) = check_member(&context, &request).await {
+        return respond(&request, |_, _| context.code(error));
+    }
+    let snapshot = context.log().snapshot();
+    let mut checked = VecDeque::new();
+    let mut commits = Vec::new();
+    for topic in &request.topics {
+        for partition in &topic.partitions {
+            let commit = check_partition(&context, &snapshot, &topic.name, partition);
+            checked.push_back(commit.map(|commit| commits.push(commit)));
+        }
+    }
+    let mut stored = store(&context, &request.group_id, commits).await;
+    respond(&request, |_, _| {
+        let checked = checked.pop_front().expect("every partition was checked");
+        let result = checked.and_then(|()| next_stored(&mut stored));
+        result.map_or_else(|error| context.code(error), |()| NONE)
+    })
+}
+
+async fn check_member(context: &Context, request: &OffsetCommitRequest) -> Result<(), ErrorCode> {
+    context.authorize(Operation::Read, Resource::Group(&request.group_id))?;
+    if request.group_instance_id.is_some() {
+        return Err(ErrorCode::UnknownMemberId);
+    }
+    let input = Input::Commit {
+        member_id: request.member_id.to_string(),
+        generation: request.generation_id_or_member_epoch,
+    };
+    match context.gateway.groups.submit(&request.group_id, input).await {
+        Reply::Failed(error) => Err(ErrorCode::from(error)),
+        _ => Ok(()),
+    }
+}
+
+fn check_partition(
+    context: &Context,
+    snapshot: &Snapshot,
+    topic: &str,
+    partition: &OffsetCommitRequestPartition,
+) -> Result<OffsetCommit, ErrorCode> {
+    context.authorize(Operation::Read, Resource::Topic(topic))?;
+    let metadata = partition.committed_metadata.as_deref().unwrap_or_default();
+    if metadata.len() > context.settings().offset_metadata_bytes_max {
+        return Err(ErrorCode::OffsetMetadataTooLarge);
+    }
+    let topic_partition = find_partition(snapshot, topic, partition.partition_index)?;
+    Ok(OffsetCommit {
+        topic_partition,
+        offset: partition.committed_offset,
+        leader_epoch: partition.committed_leader_epoch,
+        metadata: Some(metadata.to_owned()),
+    })
+}
+
+/// Results in the order of the commits; one error for all when nothing is known to be stored.
+async fn store(context: &Context, group_id: &str, commits: Vec<OffsetCommit>) -> Stored {
+    if commits.is_empty() {
+        return Ok(VecDeque::new());
+    }
+    let timeout_ms = context.settings().offset_commit_timeout.as_millis();
+    let timeout_ms = i32::try_from(timeout_ms).unwrap_or(i32::MAX);
+    match context.within(timeout_ms, context.log().commit_offsets(group_id, commits)).await {
+        Some(Ok(results)) => Ok(results.into()),
+        Some(Err(error)) => Err(ErrorCode::from(&error)),
+        None => Err(ErrorCode::RequestTimedOut),
+    }
+}
+
+fn next_stored(stored: &mut Stored) -> Result<(), ErrorCode> {
+    let results = stored.as_mut().map_err(|error| *error)?;
+    let result = results.pop_front().expect("the log answers every commit");
+    result.map_err(|error| ErrorCode::from(&error))
+}
+
+fn respond(
+    request: &OffsetCommitRequest,
+    mut code: impl FnMut(&str, &OffsetCommitRequestPartition) -> i16,
+) -> OffsetCommitResponse {
+    let topics = request.topics.iter().map(|topic| {
+        let partitions = topic.partitions.iter().map(|partition| {
+            OffsetCommitResponsePartition::default()
+                .with_partition_index(partition.partition_index)
+                .with_error_code(code(&topic.name, partition))
+        });
+        let partitions = partitions.collect();
+        OffsetCommitResponseTopic::default().with_name(topic.name.clone()).with_partitions(partitions)
+    });
+    OffsetCommitResponse::default().with_topics(topics.collect())
+}

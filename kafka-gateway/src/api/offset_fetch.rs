@@ -1,0 +1,134 @@
+//! OffsetFetch (key 9): the committed offsets of groups.
+//!
+//! # Behavior
+//! - A group or a partition without a committed offset is answered with offset -1, epoch -1 and empty
+//!   metadata, and is no error. Null topics ask for all offsets of the group.
+//!
+//! # Version notes
+//! - 2: an error code for the group; null topics. 5: leader epochs. 7: `require_stable`, which
+//!   always holds, because there are no transactions yet.
+//! - 8: several groups at once. 9 would bring the protocol of KIP-848.
+
+use std::collections::BTreeMap;
+
+use kafka_protocol::messages::offset_fetch_request::{OffsetFetchRequestGroup, OffsetFetchRequestTopics};
+use kafka_protocol::messages::offset_fetch_response::{
+    OffsetFetchResponseGroup, OffsetFetchResponsePartition, OffsetFetchResponsePartitions,
+    OffsetFetchResponseTopic, OffsetFetchResponseTopics,
+};
+use kafka_protocol::messages::{OffsetFetchRequest, OffsetFetchResponse, TopicName};
+use kafka_protocol::protocol::StrBytes;
+use strandline_storage::log::{CommittedOffset, Snapshot};
+
+use crate::authorize::{Operation, Resource};
+use crate::context::{Context, find_partition};
+
+const MANY_GROUPS_SINCE: i16 = 8;
+const LEADER_EPOCH_SINCE: i16 = 5;
+const NO_OFFSET: i64 = -1;
+const NO_EPOCH: i32 = -1;
+
+pub(super) async fn answer(context: Context, request: OffsetFetchRequest) -> OffsetFetchResponse {
+    let snapshot = context.log().snapshot();
+    if context.version >= MANY_GROUPS_SINCE {
+        let groups = request.groups.iter().map(|group| answer_group(&context, &snapshot, group));
+        return OffsetFetchResponse::default().with_groups(groups.collect());
+    }
+    let answered = answer_group(&context, &snapshot, &as_group(request));
+    let topics = answered.topics.into_iter().map(|topic| as_single(&context, topic));
+    OffsetFetchResponse::default().with_error_code(answered.error_code).with_topics(topics.collect())
+}
+
+/// The one group of an older request, in the form of the newer ones.
+fn as_group(request: OffsetFetchRequest) -> OffsetFetchRequestGroup {
+    let topics = request.topics.map(|topics| {
+        let topics = topics.into_iter().map(|topic| {
+            OffsetFetchRequestTopics::default()
+                .with_name(topic.name)
+                .with_partition_indexes(topic.partition_indexes)
+        });
+        topics.collect()
+    });
+    OffsetFetchRequestGroup::default().with_group_id(request.group_id).with_topics(topics)
+}
+
+fn as_single(context: &Context, topic: OffsetFetchResponseTopics) -> OffsetFetchResponseTopic {
+    let partitions = topic.partitions.into_iter().map(|partition| {
+        let response = OffsetFetchResponsePartition::default()
+            .with_partition_index(partition.partition_index)
+            .with_committed_offset(partition.committed_offset)
+            .with_metadata(partition.metadata)
+            .with_error_code(partition.error_code);
+        match context.version {
+            LEADER_EPOCH_SINCE.. => response.with_committed_leader_epoch(partition.committed_leader_epoch),
+            _ => response,
+        }
+    });
+    OffsetFetchResponseTopic::default().with_name(topic.name).with_partitions(partitions.collect())
+}
+
+fn answer_group(
+    context: &Context,
+    snapshot: &Snapshot,
+    group: &OffsetFetchRequestGroup,
+) -> OffsetFetchResponseGroup {
+    let response = OffsetFetchResponseGroup::default().with_group_id(group.group_id.clone());
+    if let Err(error) = context.authorize(Operation::Describe, Resource::Group(&group.group_id)) {
+        return response.with_error_code(context.code(error));
+    }
+    response.with_topics(match &group.topics {
+        Some(topics) => topics.iter().map(|topic| answer_topic(context, snapshot, group, topic)).collect(),
+        None => answer_all(context, snapshot, &group.group_id),
+    })
+}
+
+fn answer_topic(
+    context: &Context,
+    snapshot: &Snapshot,
+    group: &OffsetFetchRequestGroup,
+    topic: &OffsetFetchRequestTopics,
+) -> OffsetFetchResponseTopics {
+    let allowed = context.authorize(Operation::Describe, Resource::Topic(&topic.name));
+    let partitions = topic.partition_indexes.iter().map(|index| match allowed {
+        Ok(()) => {
+            let partition = find_partition(snapshot, &topic.name, *index).ok();
+            let committed = partition.and_then(|one| snapshot.committed_offset(&group.group_id, one));
+            answer_partition(*index, committed)
+        }
+        Err(error) => answer_partition(*index, None).with_error_code(context.code(error)),
+    });
+    OffsetFetchResponseTopics::default().with_name(topic.name.clone()).with_partitions(partitions.collect())
+}
+
+fn answer_all(context: &Context, snapshot: &Snapshot, group_id: &str) -> Vec<OffsetFetchResponseTopics> {
+    let mut topics: BTreeMap<&str, Vec<OffsetFetchResponsePartitions>> = BTreeMap::new();
+    for (partition, committed) in snapshot.group_offsets(group_id) {
+        let Some(topic) = snapshot.topic_by_id(partition.topic_id) else { continue };
+        if context.authorize(Operation::Describe, Resource::Topic(&topic.name)).is_ok() {
+            let answered = answer_partition(partition.partition, Some(committed));
+            topics.entry(&topic.name).or_default().push(answered);
+        }
+    }
+    let topics = topics.into_iter().map(|(name, partitions)| {
+        let name = TopicName(StrBytes::from_string(name.to_owned()));
+        OffsetFetchResponseTopics::default().with_name(name).with_partitions(partitions)
+    });
+    topics.collect()
+}
+
+fn answer_partition(partition: i32, committed: Option<&CommittedOffset>) -> OffsetFetchResponsePartitions {
+    let response = OffsetFetchResponsePartitions::default().with_partition_index(partition);
+    match committed {
+        Some(committed) => {
+            let metadata = committed.metadata.clone().unwrap_or_default();
+            response
+                .with_committed_offset(committed.offset)
+                .with_committed_leader_epoch(committed.leader_epoch)
+                .with_metadata(Some(StrBytes::from_string(metadata)))
+        }
+        None => response
+            .with_committed_offset(NO_OFFSET)
+            .with_committed_leader_epoch(NO_EPOCH)
+            .with_metadata(Some(StrBytes::new())),
+    }
+}

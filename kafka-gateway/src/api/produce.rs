@@ -1,0 +1,252 @@
+//! Produce (key 0): appends record batches.
+//!
+//! # Behavior
+//! - acks 1 and -1 both answer when the batches are durable. acks 0 gets no answer; an error closes
+//!   the connection, because there is no other way to tell.
+//! - Exactly one batch of format 2 per partition; the log checks the rest.
+//! - Batches are queued before the next request of the connection is looked at, so that the order of
+//!   one producer is kept; the wait for durability runs beside the requests that follow.
+//! - An unknown topic is UNKNOWN_TOPIC_OR_PARTITION: only Metadata creates topics.
+//! - A batch that is not durable within the request's timeout is REQUEST_TIMED_OUT. It stays queued
+//!   and may still become durable.
+//!
+//! # Version notes
+//! - 0 to 2 are advertised and not served: clients only use them to see that codecs are known.
+//! - Before 7, zstd is UNSUPPORTED_COMPRESSION_TYPE.
+//! - 5: log start offset. 8: error messages. 13 would name topics by id.
+
+use std::collections::BTreeMap;
+
+use bytes::Bytes;
+use futures::FutureExt;
+use kafka_protocol::messages::produce_request::PartitionProduceData;
+use kafka_protocol::messages::produce_response::{PartitionProduceResponse, TopicProduceResponse};
+use kafka_protocol::messages::{ProduceRequest, ProduceResponse, TopicName};
+use kafka_protocol::protocol::StrBytes;
+use strandline_storage::format::{BatchHeader, Compression};
+use strandline_storage::log::{AppendError, Appended, PartitionAppend, PendingAppend, Snapshot};
+
+use super::{Answer, Begin, RequestError, Running, decode, encode};
+use crate::authorize::{Operation, Resource};
+use crate::context::{Context, find_partition};
+use crate::error_code::ErrorCode;
+use crate::telemetry;
+
+const ZSTD_SINCE: i16 = 7;
+const NO_OFFSET: i64 = -1;
+const NO_TIME: i64 = -1;
+
+/// Why a batch was refused, with a sentence for the person who sent it.
+#[derive(Clone, Debug)]
+struct Refusal {
+    code: ErrorCode,
+    reason: String,
+}
+
+impl Refusal {
+    fn new(code: ErrorCode, reason: impl Into<String>) -> Self {
+        Self { code, reason: reason.into() }
+    }
+}
+
+impl From<ErrorCode> for Refusal {
+    fn from(code: ErrorCode) -> Self {
+        let reason = match code {
+            ErrorCode::UnknownTopicOrPartition => "topic or partition does not exist",
+            _ => "not authorized",
+        };
+        Self::new(code, reason)
+    }
+}
+
+impl From<&AppendError> for Refusal {
+    fn from(error: &AppendError) -> Self {
+        Self::new(ErrorCode::from(error), error.to_string())
+    }
+}
+
+/// What became of one partition of the request.
+struct Slot {
+    topic: TopicName,
+    partition: i32,
+    bytes: usize,
+    /// `None` while the batch is queued: its result comes from the log.
+    refusal: Option<Refusal>,
+}
+
+/// A request whose batches were looked at, in the order of the request.
+struct Checked {
+    slots: Vec<Slot>,
+    appends: Vec<PartitionAppend>,
+}
+
+pub(super) fn begin(context: Context, body: Bytes) -> Begin {
+    async move {
+        let request = decode::<ProduceRequest>(body, context.version)?;
+        let (acks, timeout_ms) = (request.acks, request.timeout_ms);
+        let Checked { slots, appends } = check(&context, request);
+        let pending = match appends.is_empty() {
+            true => None,
+            false => context.within(timeout_ms, context.log().submit(appends)).await,
+        };
+        let running: Running = async move {
+            let results = wait(&context, timeout_ms, pending).await;
+            finish(&context, acks, slots, results)
+        }
+        .boxed();
+        Ok(running)
+    }
+    .boxed()
+}
+
+/// Looks at what needs no work of the log.
+fn check(context: &Context, request: ProduceRequest) -> Checked {
+    let snapshot = context.log().snapshot();
+    let mut checked = Checked { slots: Vec::new(), appends: Vec::new() };
+    for topic in request.topic_data {
+        for data in topic.partition_data {
+            let bytes = data.records.as_ref().map_or(0, Bytes::len);
+            let partition = data.index;
+            let append = match request.acks {
+                -1..=1 => check_partition(context, &snapshot, &topic.name, data),
+                acks => Err(Refusal::new(
+                    ErrorCode::InvalidRequiredAcks,
+                    format!("acks {acks} is not -1, 0 or 1"),
+                )),
+            };
+            let refusal = match append {
+                Ok(append) => {
+                    checked.appends.push(append);
+                    None
+                }
+                Err(refusal) => Some(refusal),
+            };
+            checked.slots.push(Slot { topic: topic.name.clone(), partition, bytes, refusal });
+        }
+    }
+    checked
+}
+
+fn check_partition(
+    context: &Context,
+    snapshot: &Snapshot,
+    topic: &str,
+    data: PartitionProduceData,
+) -> Result<PartitionAppend, Refusal> {
+    context.authorize(Operation::Write, Resource::Topic(topic))?;
+    let topic_partition = find_partition(snapshot, topic, data.index)?;
+    let batch = data.records.filter(|records| !records.is_empty()).ok_or_else(|| {
+        Refusal::new(ErrorCode::InvalidRecord, "exactly one record batch is expected, there is none")
+    })?;
+    let compression = BatchHeader::parse(&batch).and_then(|header| header.compression());
+    if context.version < ZSTD_SINCE && compression == Ok(Compression::Zstd) {
+        let reason = format!("zstd needs Produce version {ZSTD_SINCE}");
+        return Err(Refusal::new(ErrorCode::UnsupportedCompressionType, reason));
+    }
+    Ok(PartitionAppend { topic_partition, batch })
+}
+
+type AppendResults = Vec<Result<Appended, AppendError>>;
+
+/// `None`: the batches are not durable within the request's timeout.
+async fn wait(context: &Context, timeout_ms: i32, pending: Option<PendingAppend>) -> Option<AppendResults> {
+    context.within(timeout_ms, pending?).await
+}
+
+fn finish(
+    context: &Context,
+    acks: i16,
+    slots: Vec<Slot>,
+    results: Option<AppendResults>,
+) -> Result<Answer, RequestError> {
+    let mut results = results.map(Vec::into_iter);
+    let outcomes = slots.into_iter().map(|mut slot| {
+        let outcome = match slot.refusal.take() {
+            Some(refusal) => Err(refusal),
+            None => next_result(results.as_mut()),
+        };
+        (slot, outcome)
+    });
+    if acks == 0 {
+        return finish_unacknowledged(outcomes);
+    }
+    let mut topics = TopicAnswers::default();
+    for (slot, outcome) in outcomes {
+        let partition = answer_partition(context, &slot, outcome);
+        topics.push(slot.topic, partition);
+    }
+    encode(&ProduceResponse::default().with_responses(topics.answers), context.version)
+}
+
+fn next_result(
+    results: Option<&mut std::vec::IntoIter<Result<Appended, AppendError>>>,
+) -> Result<Appended, Refusal> {
+    let Some(results) = results else {
+        let reason = "batch is not durable yet, and may be later";
+        return Err(Refusal::new(ErrorCode::RequestTimedOut, reason));
+    };
+    let result = results.next().expect("the log answers every append");
+    result.map_err(|error| Refusal::from(&error))
+}
+
+fn finish_unacknowledged(
+    outcomes: impl Iterator<Item = (Slot, Result<Appended, Refusal>)>,
+) -> Result<Answer, RequestError> {
+    for (slot, outcome) in outcomes {
+        match outcome {
+            Ok(appended) => count(&slot, &appended),
+            Err(refusal) => {
+                let place = format!("topic \"{}\" partition {}", &*slot.topic, slot.partition);
+                return Err(RequestError::UnacknowledgedProduce(format!("{place}: {}", refusal.reason)));
+            }
+        }
+    }
+    Ok(Answer::default())
+}
+
+fn count(slot: &Slot, appended: &Appended) {
+    if !appended.is_duplicate {
+        let records = appended.last_offset - appended.base_offset + 1;
+        telemetry::produced(u64::try_from(records).unwrap_or(0), slot.bytes as u64);
+    }
+}
+
+fn answer_partition(
+    context: &Context,
+    slot: &Slot,
+    outcome: Result<Appended, Refusal>,
+) -> PartitionProduceResponse {
+    let response = PartitionProduceResponse::default().with_index(slot.partition);
+    match outcome {
+        Ok(appended) => {
+            count(slot, &appended);
+            response
+                .with_base_offset(appended.base_offset)
+                .with_log_append_time_ms(appended.log_append_time.unwrap_or(NO_TIME))
+                .with_log_start_offset(appended.log_start_offset)
+        }
+        Err(refusal) => response
+            .with_error_code(context.code(refusal.code))
+            .with_error_message(Some(StrBytes::from_string(refusal.reason)))
+            .with_base_offset(NO_OFFSET)
+            .with_log_append_time_ms(NO_TIME)
+            .with_log_start_offset(NO_OFFSET),
+    }
+}
+
+/// Answers by topic, in the order of the request; each topic once, however often it is named.
+#[derive(Default)]
+struct TopicAnswers {
+    answers: Vec<TopicProduceResponse>,
+    places: BTreeMap<TopicName, usize>,
+}
+
+impl TopicAnswers {
+    fn push(&mut self, topic: TopicName, partition: PartitionProduceResponse) {
+        let place = *self.places.entry(topic.clone()).or_insert_with(|| {
+            self.answers.push(TopicProduceResponse::default().with_name(topic));
+            self.answers.len() - 1
+        });
+        self.answers[place].partition_responses.push(partition);
+    }
+}

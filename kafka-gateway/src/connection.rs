@@ -1,0 +1,355 @@
+//! One connection: reads requests, begins them in order, runs them beside each other, and writes
+//! their answers in the order of the requests.
+//!
+//! Three loops in one task: the first reads and begins requests, the second runs what is in flight,
+//! the third writes. The requests in flight are futures and not tasks, so that
+//! the end of a connection is the end of everything that it began. What was given to the log stays
+//! with the log.
+//!
+//! Invariant: a connection holds at most `in_flight_max` requests and one large answer.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use bytes::{Buf, Bytes};
+use futures::FutureExt;
+use futures::future::BoxFuture;
+use futures::stream::{FuturesOrdered, StreamExt};
+use kafka_protocol::messages::ApiKey;
+use strandline_storage::seam::Clock;
+use thiserror::Error;
+use tokio::io::{AsyncRead, AsyncWrite, AsyncWriteExt};
+use tokio::net::TcpStream;
+use tokio::sync::{OwnedSemaphorePermit, Semaphore, mpsc, oneshot};
+
+use crate::api::{self, Answer, Api, Body, RequestError, Running, Turn};
+use crate::context::{Connection, Context, Gateway};
+use crate::frame::{FrameError, FrameLimits, RequestHead, read_frame, read_length, take_client_id};
+use crate::guard::MalformedRequest;
+use crate::telemetry;
+
+/// Frames below this need no bytes of the budget for requests.
+const SMALL_FRAME_BYTES: usize = 64 * 1024;
+
+/// Why a connection ended, other than by its client's wish.
+#[derive(Debug, Error)]
+pub(crate) enum ConnectionError {
+    #[error(transparent)]
+    Frame(#[from] FrameError),
+    #[error("request head is broken: {0}")]
+    Head(MalformedRequest),
+    #[error("api key {api_key} version {api_version} is not served")]
+    Unsupported { api_key: i16, api_version: i16 },
+    #[error("{api} version {version}: {error}")]
+    Request { api: &'static str, version: i16, error: RequestError },
+    #[error("answers could not be written: {0}")]
+    Write(std::io::Error),
+    #[error("client took no byte of its answers for {} s", .0.as_secs())]
+    SlowReader(Duration),
+}
+
+impl ConnectionError {
+    /// Whether the client sent something that no client sends.
+    fn is_malformed(&self) -> bool {
+        match self {
+            Self::Frame(FrameError::Length { .. }) | Self::Head(_) => true,
+            Self::Request { error, .. } => {
+                matches!(error, RequestError::Malformed(_) | RequestError::Undecodable(_))
+            }
+            _ => false,
+        }
+    }
+
+    /// Counts it and logs it, once.
+    fn report(&self, connection: &Connection) {
+        let peer = connection.peer;
+        if self.is_malformed() {
+            telemetry::malformed_frame();
+            tracing::warn!(%peer, error = %self, "closing connection");
+        } else if let Self::Unsupported { .. } = self {
+            telemetry::unsupported_request();
+            tracing::warn!(%peer, error = %self, "closing connection");
+        } else {
+            tracing::info!(%peer, error = %self, "connection ended");
+        }
+    }
+}
+
+/// Serves one connection until it ends, or until the gateway drains and its requests are answered.
+pub(crate) async fn serve(gateway: Arc<Gateway>, socket: TcpStream, connection: Connection) {
+    let open = telemetry::OpenConnection::new();
+    let connection = Arc::new(connection);
+    let (reading, writing) = socket.into_split();
+    let (items, begun) = mpsc::channel(gateway.settings.in_flight_max);
+    let (answers, answered) = mpsc::channel(gateway.settings.in_flight_max);
+    let reader = Reader {
+        in_flight: Arc::new(Semaphore::new(gateway.settings.in_flight_max)),
+        turns: Turns::default(),
+        items,
+        gateway: gateway.clone(),
+        connection: connection.clone(),
+    };
+    // Each of the three ends when the one before it has ended and its work is done, or when the one
+    // after it has ended, because then its work is for nobody.
+    let (read, ran, wrote) = tokio::join!(
+        reader.run(reading),
+        run_requests(&gateway, begun, answers),
+        write_answers(&gateway, answered, writing),
+    );
+    for error in [read.err(), ran.err(), wrote.err()].into_iter().flatten() {
+        error.report(&connection);
+    }
+    drop(open);
+}
+
+/// One request that is running, and what ends with its answer.
+struct Item {
+    head: RequestHead,
+    api: &'static Api,
+    context: Context,
+    running: Running,
+    began: Duration,
+    request_bytes: Option<OwnedSemaphorePermit>,
+    in_flight: OwnedSemaphorePermit,
+    /// Dropped when the answer is written: the next request of the same kind begins then.
+    turn: Option<oneshot::Sender<()>>,
+}
+
+struct Reader {
+    gateway: Arc<Gateway>,
+    connection: Arc<Connection>,
+    in_flight: Arc<Semaphore>,
+    turns: Turns,
+    items: mpsc::Sender<Item>,
+}
+
+impl Reader {
+    async fn run<R: AsyncRead + Unpin>(mut self, mut socket: R) -> Result<(), ConnectionError> {
+        loop {
+            let permit = tokio::select! {
+                permit = self.in_flight.clone().acquire_owned() => permit.expect("the semaphore is never closed"),
+                () = self.items.closed() => return Ok(()),
+            };
+            let Some(length) = self.next_length(&mut socket).await? else { return Ok(()) };
+            let (frame, request_bytes) = tokio::select! {
+                read = self.read_frame(&mut socket, length) => read?,
+                () = self.items.closed() => return Ok(()),
+            };
+            let item = self.begin(frame, permit, request_bytes).await?;
+            if self.items.send(item).await.is_err() {
+                return Ok(());
+            }
+        }
+    }
+
+    fn limits(&self) -> FrameLimits {
+        let settings = &self.gateway.settings;
+        FrameLimits { bytes_max: settings.frame_bytes_max, stall_timeout: settings.stall_timeout }
+    }
+
+    /// The length of the next frame. `None`: no more are read, because the client has gone, nothing
+    /// happens here any more, the answers cannot be written, or the gateway drains.
+    async fn next_length<R: AsyncRead + Unpin>(&self, socket: &mut R) -> Result<Option<usize>, FrameError> {
+        let length = read_length(socket, self.limits());
+        let mut length = std::pin::pin!(length);
+        loop {
+            tokio::select! {
+                length = &mut length => return length,
+                () = self.items.closed() => return Ok(None),
+                () = self.gateway.drained() => return Ok(None),
+                () = self.gateway.clock().sleep(self.gateway.settings.idle_timeout) => {
+                    // One permit is held by the request that is awaited here.
+                    let in_flight_max = self.gateway.settings.in_flight_max;
+                    if self.in_flight.available_permits() + 1 == in_flight_max {
+                        return Ok(None);
+                    }
+                }
+            }
+        }
+    }
+
+    async fn read_frame<R: AsyncRead + Unpin>(
+        &self,
+        socket: &mut R,
+        length: usize,
+    ) -> Result<(Bytes, Option<OwnedSemaphorePermit>), FrameError> {
+        let request_bytes = self.reserve(length).await;
+        let frame = read_frame(socket, length, self.limits(), self.gateway.clock()).await?;
+        Ok((frame, request_bytes))
+    }
+
+    /// Large frames wait here while all of them together take too much memory.
+    async fn reserve(&self, length: usize) -> Option<OwnedSemaphorePermit> {
+        if length < SMALL_FRAME_BYTES {
+            return None;
+        }
+        let bytes = length.min(self.gateway.settings.request_bytes_max);
+        let permits = u32::try_from(bytes).unwrap_or(u32::MAX);
+        let permit = self.gateway.request_bytes.clone().acquire_many_owned(permits).await;
+        Some(permit.expect("the budget is never closed"))
+    }
+
+    /// Begins one request. Its first part ends here, so that requests are begun in order.
+    async fn begin(
+        &mut self,
+        mut frame: Bytes,
+        in_flight: OwnedSemaphorePermit,
+        request_bytes: Option<OwnedSemaphorePermit>,
+    ) -> Result<Item, ConnectionError> {
+        let began = self.gateway.clock().monotonic();
+        let head = RequestHead::take_from(&mut frame).map_err(ConnectionError::Head)?;
+        let version = head.api_version;
+        let (api, served) = find(&head)?;
+        let context = Context::new(self.gateway.clone(), self.connection.clone(), version);
+        let failed = |error| ConnectionError::Request { api: api.name, version, error };
+        let (context, running) = match served {
+            Served::Yes => {
+                let client_id = take_client_id(&mut frame, api.request_encoding(version));
+                let context = context.with_client_id(client_id.map_err(ConnectionError::Head)?);
+                let begin = api.begin(context.clone(), frame).map_err(|error| failed(error.into()))?;
+                (context, begin.await.map_err(failed)?)
+            }
+            Served::VersionTooHigh => {
+                let answer = api::unsupported_version_answer(&context);
+                (context, async move { answer }.boxed())
+            }
+        };
+        let (running, turn) = self.turns.take(api.turn, running);
+        Ok(Item { head, api, context, running, began, request_bytes, in_flight, turn })
+    }
+}
+
+#[derive(Clone, Copy)]
+enum Served {
+    Yes,
+    /// Answered all the same, because it is how clients find out what is served.
+    VersionTooHigh,
+}
+
+fn find(head: &RequestHead) -> Result<(&'static Api, Served), ConnectionError> {
+    let RequestHead { api_key, api_version, .. } = *head;
+    let unsupported = ConnectionError::Unsupported { api_key, api_version };
+    match api::find(api_key) {
+        Some(api) if (api.version_min..=api.version_max).contains(&api_version) => Ok((api, Served::Yes)),
+        Some(api) if api.key == ApiKey::ApiVersions => Ok((api, Served::VersionTooHigh)),
+        _ => Err(unsupported),
+    }
+}
+
+/// Makes requests of a kind wait for the one before them.
+#[derive(Debug, Default)]
+struct Turns {
+    group: Option<oneshot::Receiver<()>>,
+    fetch: Option<oneshot::Receiver<()>>,
+}
+
+impl Turns {
+    fn take(&mut self, turn: Turn, running: Running) -> (Running, Option<oneshot::Sender<()>>) {
+        let last = match turn {
+            Turn::Any => return (running, None),
+            Turn::Group => &mut self.group,
+            Turn::Fetch => &mut self.fetch,
+        };
+        let (sender, receiver) = oneshot::channel();
+        let Some(before) = last.replace(receiver) else { return (running, Some(sender)) };
+        let running = async move {
+            // The sender is dropped, never used: that is the sign.
+            let _ = before.await;
+            running.await
+        };
+        (running.boxed(), Some(sender))
+    }
+}
+
+/// A request that has its answer, and what ends when that is written.
+struct Answered {
+    head: RequestHead,
+    api: &'static Api,
+    answer: Answer,
+    ends: (OwnedSemaphorePermit, Option<OwnedSemaphorePermit>, Option<oneshot::Sender<()>>),
+}
+
+type Finishing<'a> = BoxFuture<'a, Result<Answered, ConnectionError>>;
+
+fn finish(gateway: &Gateway, item: Item) -> Finishing<'_> {
+    async move {
+        let Item { head, api, context, running, began, request_bytes, in_flight, turn } = item;
+        let answer = running.await.map_err(|error| {
+            let version = head.api_version;
+            ConnectionError::Request { api: api.name, version, error }
+        })?;
+        let took = gateway.clock().monotonic().saturating_sub(began);
+        telemetry::request_answered(api.name, context.first_error(), took);
+        Ok(Answered { head, api, answer, ends: (in_flight, request_bytes, turn) })
+    }
+    .boxed()
+}
+
+/// Runs the requests that the reading half begins, and passes their answers on in order.
+async fn run_requests(
+    gateway: &Gateway,
+    mut items: mpsc::Receiver<Item>,
+    answers: mpsc::Sender<Answered>,
+) -> Result<(), ConnectionError> {
+    let mut running = FuturesOrdered::new();
+    let mut is_open = true;
+    while is_open || !running.is_empty() {
+        tokio::select! {
+            item = items.recv(), if is_open => match item {
+                Some(item) => running.push_back(finish(gateway, item)),
+                None => is_open = false,
+            },
+            Some(answered) = running.next() => {
+                // The queue has room for all that may be in flight, so this does not wait.
+                if answers.send(answered?).await.is_err() {
+                    return Ok(());
+                }
+            }
+            () = answers.closed() => return Ok(()),
+        }
+    }
+    Ok(())
+}
+
+/// Writes answers until no more can come.
+async fn write_answers<W: AsyncWrite + Unpin>(
+    gateway: &Gateway,
+    mut answers: mpsc::Receiver<Answered>,
+    mut socket: W,
+) -> Result<(), ConnectionError> {
+    while let Some(answered) = answers.recv().await {
+        write_answer(gateway, &mut socket, answered).await?;
+    }
+    socket.shutdown().await.map_err(ConnectionError::Write)
+}
+
+async fn write_answer<W: AsyncWrite + Unpin>(
+    gateway: &Gateway,
+    socket: &mut W,
+    answered: Answered,
+) -> Result<(), ConnectionError> {
+    let Answered { head, api, answer, ends } = answered;
+    let Answer { body, reserved } = answer;
+    if let Some(body) = body {
+        let encoding = api.answer_header_encoding(head.api_version);
+        let frame = body.into_frame(head.correlation_id, encoding);
+        write_frame(socket, frame, gateway.clock(), gateway.settings.stall_timeout).await?;
+    }
+    drop((ends, reserved));
+    Ok(())
+}
+
+async fn write_frame<W: AsyncWrite + Unpin>(
+    socket: &mut W,
+    mut frame: Body,
+    clock: &dyn Clock,
+    stall_timeout: Duration,
+) -> Result<(), ConnectionError> {
+    while frame.has_remaining() {
+        tokio::select! {
+            written = socket.write_buf(&mut frame) => written.map_err(ConnectionError::Write)?,
+            () = clock.sleep(stall_timeout) => return Err(ConnectionError::SlowReader(stall_timeout)),
+        };
+    }
+    Ok(())
+}

@@ -1,0 +1,191 @@
+//! What a request handler can reach: the gateway that all connections share, and the facts about
+//! its own connection and request.
+
+use std::net::SocketAddr;
+use std::ops::Range;
+use std::sync::atomic::{AtomicI16, Ordering};
+use std::sync::{Arc, Mutex};
+use std::time::Duration;
+
+use futures::future::{Either, select};
+use strandline_storage::ids::TopicPartition;
+use strandline_storage::log::{Log, Snapshot, Topic, WriteError};
+use strandline_storage::seam::Clock;
+use tokio::sync::{Semaphore, watch};
+
+use crate::authorize::{Decision, Operation, Principal, Resource, authorize};
+use crate::error_code::{ErrorCode, NONE};
+use crate::group::coordinator::GroupCoordinator;
+use crate::settings::GatewaySettings;
+
+/// Producer ids are taken from the log in blocks of this many.
+const PRODUCER_IDS_PER_BLOCK: u32 = 100;
+
+/// What all connections share.
+#[derive(Debug)]
+pub(crate) struct Gateway {
+    pub(crate) log: Log,
+    pub(crate) settings: GatewaySettings,
+    pub(crate) groups: Arc<GroupCoordinator>,
+    /// Bytes that large request frames may still take.
+    pub(crate) request_bytes: Arc<Semaphore>,
+    /// Bytes that Fetch answers may still take.
+    pub(crate) response_bytes: Arc<Semaphore>,
+    producer_ids: Mutex<Range<i64>>,
+    /// True once the gateway drains: nothing waits for data any more.
+    draining: watch::Receiver<bool>,
+}
+
+impl Gateway {
+    pub(crate) fn new(log: Log, settings: GatewaySettings, draining: watch::Receiver<bool>) -> Arc<Self> {
+        let groups = GroupCoordinator::new(&settings, log.seams().clone());
+        Arc::new(Self {
+            log,
+            groups: Arc::new(groups),
+            request_bytes: Arc::new(Semaphore::new(settings.request_bytes_max)),
+            response_bytes: Arc::new(Semaphore::new(settings.response_bytes_max)),
+            settings,
+            producer_ids: Mutex::new(0..0),
+            draining,
+        })
+    }
+
+    pub(crate) fn clock(&self) -> &dyn Clock {
+        self.log.seams().clock.as_ref()
+    }
+
+    /// A producer id that was never given out before.
+    pub(crate) async fn next_producer_id(&self) -> Result<i64, WriteError> {
+        if let Some(id) = self.lock_producer_ids().next() {
+            return Ok(id);
+        }
+        // Ids of a block that another request replaces here are lost, which costs nothing.
+        let mut block = self.log.allocate_producer_ids(PRODUCER_IDS_PER_BLOCK).await?;
+        let id = block.next().expect("a block has at least one id");
+        *self.lock_producer_ids() = block;
+        Ok(id)
+    }
+
+    fn lock_producer_ids(&self) -> std::sync::MutexGuard<'_, Range<i64>> {
+        self.producer_ids.lock().expect("no holder of the lock panics")
+    }
+
+    /// Resolves when the gateway begins to drain.
+    pub(crate) async fn drained(&self) {
+        // The sender lives as long as the server; once it is gone, the gateway is going too.
+        let mut draining = self.draining.clone();
+        let _ = draining.wait_for(|draining| *draining).await;
+    }
+}
+
+/// The facts about a connection.
+#[derive(Clone, Debug)]
+pub(crate) struct Connection {
+    pub(crate) principal: Principal,
+    /// The address on this side that the client connected to.
+    pub(crate) local: SocketAddr,
+    pub(crate) peer: SocketAddr,
+}
+
+/// What the handler of one request works with.
+#[derive(Clone, Debug)]
+pub(crate) struct Context {
+    pub(crate) gateway: Arc<Gateway>,
+    pub(crate) connection: Arc<Connection>,
+    pub(crate) version: i16,
+    pub(crate) client_id: Option<String>,
+    first_error: Arc<AtomicI16>,
+}
+
+impl Context {
+    pub(crate) fn new(gateway: Arc<Gateway>, connection: Arc<Connection>, version: i16) -> Self {
+        Self { gateway, connection, version, client_id: None, first_error: Arc::new(AtomicI16::new(NONE)) }
+    }
+
+    pub(crate) fn with_client_id(self, client_id: Option<String>) -> Self {
+        Self { client_id, ..self }
+    }
+
+    pub(crate) fn log(&self) -> &Log {
+        &self.gateway.log
+    }
+
+    pub(crate) fn settings(&self) -> &GatewaySettings {
+        &self.gateway.settings
+    }
+
+    /// The number of an error on the wire. The first one of a request is what its metrics name.
+    pub(crate) fn code(&self, error: ErrorCode) -> i16 {
+        let code = error.wire();
+        let _ = self.first_error.compare_exchange(NONE, code, Ordering::Relaxed, Ordering::Relaxed);
+        code
+    }
+
+    pub(crate) fn first_error(&self) -> i16 {
+        self.first_error.load(Ordering::Relaxed)
+    }
+
+    /// Whether the client may do this; otherwise the error that says so for the kind of resource.
+    pub(crate) fn authorize(&self, operation: Operation, resource: Resource<'_>) -> Result<(), ErrorCode> {
+        match authorize(&self.connection.principal, operation, resource) {
+            Decision::Allowed => Ok(()),
+            Decision::Denied => Err(match resource {
+                Resource::Cluster => ErrorCode::ClusterAuthorizationFailed,
+                Resource::Topic(_) => ErrorCode::TopicAuthorizationFailed,
+                Resource::Group(_) => ErrorCode::GroupAuthorizationFailed,
+                Resource::TransactionalId(_) => ErrorCode::TransactionalIdAuthorizationFailed,
+            }),
+        }
+    }
+
+    /// The host and port that this client is told to connect to. A literal of the address family
+    /// that it used, because a name might lead it to an address where nobody listens.
+    pub(crate) fn advertised(&self) -> (String, i32) {
+        match &self.settings().advertised {
+            Some((host, port)) => (host.clone(), i32::from(*port)),
+            None => {
+                let local = self.connection.local;
+                (local.ip().to_canonical().to_string(), i32::from(local.port()))
+            }
+        }
+    }
+
+    /// Runs something for at most `timeout_ms` milliseconds. `None`: it was not done by then.
+    pub(crate) async fn within<F: Future>(&self, timeout_ms: i32, work: F) -> Option<F::Output> {
+        let timeout = Duration::from_millis(u64::try_from(timeout_ms).unwrap_or(0));
+        let sleep = self.gateway.clock().sleep(timeout);
+        match select(std::pin::pin!(work), sleep).await {
+            Either::Left((output, _)) => Some(output),
+            Either::Right(_) => None,
+        }
+    }
+}
+
+/// A partition of a snapshot by the name of its topic.
+pub(crate) fn find_partition(
+    snapshot: &Snapshot,
+    topic: &str,
+    partition: i32,
+) -> Result<TopicPartition, ErrorCode> {
+    let topic = snapshot.topic(topic).ok_or(ErrorCode::UnknownTopicOrPartition)?;
+    partition_of(topic, partition)
+}
+
+/// A partition of a topic, if it has it.
+pub(crate) fn partition_of(topic: &Topic, partition: i32) -> Result<TopicPartition, ErrorCode> {
+    if (0..topic.partition_count).contains(&partition) {
+        Ok(TopicPartition::new(topic.id, partition))
+    } else {
+        Err(ErrorCode::UnknownTopicOrPartition)
+    }
+}
+
+/// Checks the leader epoch that a client believes in; -1 checks nothing.
+pub(crate) fn check_leader_epoch(believed: i32, current: i32) -> Result<(), ErrorCode> {
+    match believed {
+        -1 => Ok(()),
+        epoch if epoch < current => Err(ErrorCode::FencedLeaderEpoch),
+        epoch if epoch > current => Err(ErrorCode::UnknownLeaderEpoch),
+        _ => Ok(()),
+    }
+}

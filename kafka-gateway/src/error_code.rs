@@ -1,0 +1,172 @@
+//! The error codes of the Kafka protocol, and what each error of the log and of the group
+//! coordinator is on the wire.
+//!
+//! Invariant: no other file of the project knows a code. Names and numbers follow
+//! `org.apache.kafka.common.protocol.Errors`.
+
+use strandline_storage::format::BatchErrorKind;
+use strandline_storage::log::{
+    AppendError, CommitOffsetError, CreateTopicError, FetchError, TopicError, WriteError,
+};
+
+use crate::group::GroupError;
+
+/// One code of the protocol.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[repr(i16)]
+pub(crate) enum ErrorCode {
+    None = 0,
+    OffsetOutOfRange = 1,
+    CorruptMessage = 2,
+    UnknownTopicOrPartition = 3,
+    RequestTimedOut = 7,
+    MessageTooLarge = 10,
+    OffsetMetadataTooLarge = 12,
+    CoordinatorNotAvailable = 15,
+    InvalidTopicException = 17,
+    InvalidRequiredAcks = 21,
+    IllegalGeneration = 22,
+    InconsistentGroupProtocol = 23,
+    InvalidGroupId = 24,
+    UnknownMemberId = 25,
+    InvalidSessionTimeout = 26,
+    RebalanceInProgress = 27,
+    TopicAuthorizationFailed = 29,
+    GroupAuthorizationFailed = 30,
+    ClusterAuthorizationFailed = 31,
+    InvalidTimestamp = 32,
+    UnsupportedVersion = 35,
+    TopicAlreadyExists = 36,
+    InvalidPartitions = 37,
+    InvalidReplicationFactor = 38,
+    InvalidReplicaAssignment = 39,
+    InvalidConfig = 40,
+    InvalidRequest = 42,
+    PolicyViolation = 44,
+    OutOfOrderSequenceNumber = 45,
+    InvalidProducerEpoch = 47,
+    InvalidTxnState = 48,
+    TransactionalIdAuthorizationFailed = 53,
+    KafkaStorageError = 56,
+    FetchSessionIdNotFound = 70,
+    InvalidFetchSessionEpoch = 71,
+    FencedLeaderEpoch = 74,
+    UnknownLeaderEpoch = 75,
+    UnsupportedCompressionType = 76,
+    MemberIdRequired = 79,
+    GroupMaxSizeReached = 81,
+    InvalidRecord = 87,
+    UnknownTopicId = 100,
+    UnsupportedEndpointType = 115,
+}
+
+impl ErrorCode {
+    /// The number on the wire.
+    pub(crate) fn wire(self) -> i16 {
+        self as i16
+    }
+}
+
+/// The wire code for "no error".
+pub(crate) const NONE: i16 = ErrorCode::None as i16;
+
+impl From<&WriteError> for ErrorCode {
+    /// All of these are retriable for a client, which then finds the new owner or a closed port.
+    fn from(error: &WriteError) -> Self {
+        match error {
+            WriteError::ReadOnly
+            | WriteError::Closed
+            | WriteError::Failed { .. }
+            | WriteError::Fenced { .. } => Self::KafkaStorageError,
+        }
+    }
+}
+
+impl From<&AppendError> for ErrorCode {
+    fn from(error: &AppendError) -> Self {
+        match error {
+            AppendError::UnknownTopicPartition(_) => Self::UnknownTopicOrPartition,
+            AppendError::InvalidBatch(batch) => Self::from(batch.kind()),
+            AppendError::TooLarge { .. } => Self::MessageTooLarge,
+            AppendError::NonZeroBaseOffset { .. }
+            | AppendError::ControlBatch
+            | AppendError::MissingSequence { .. } => Self::InvalidRecord,
+            AppendError::ForbiddenTimestampType | AppendError::InvalidTimestamp { .. } => {
+                Self::InvalidTimestamp
+            }
+            AppendError::TransactionalBatch => Self::InvalidTxnState,
+            AppendError::OutOfOrderSequence { .. } => Self::OutOfOrderSequenceNumber,
+            AppendError::StaleProducerEpoch { .. } => Self::InvalidProducerEpoch,
+            AppendError::Write(write) => Self::from(write),
+        }
+    }
+}
+
+impl From<BatchErrorKind> for ErrorCode {
+    fn from(kind: BatchErrorKind) -> Self {
+        match kind {
+            BatchErrorKind::Corrupt => Self::CorruptMessage,
+            BatchErrorKind::Invalid => Self::InvalidRecord,
+            BatchErrorKind::UnsupportedCompression => Self::UnsupportedCompressionType,
+            BatchErrorKind::TooLarge => Self::MessageTooLarge,
+        }
+    }
+}
+
+impl From<&CreateTopicError> for ErrorCode {
+    fn from(error: &CreateTopicError) -> Self {
+        match error {
+            CreateTopicError::AlreadyExists { .. } => Self::TopicAlreadyExists,
+            CreateTopicError::InvalidName(_) | CreateTopicError::NameCollision { .. } => {
+                Self::InvalidTopicException
+            }
+            CreateTopicError::InvalidPartitions { .. } => Self::InvalidPartitions,
+            CreateTopicError::TooMany { .. } => Self::PolicyViolation,
+            CreateTopicError::InvalidConfig(_) => Self::InvalidConfig,
+            CreateTopicError::Write(write) => Self::from(write),
+        }
+    }
+}
+
+impl From<&TopicError> for ErrorCode {
+    fn from(error: &TopicError) -> Self {
+        match error {
+            TopicError::UnknownTopic => Self::UnknownTopicOrPartition,
+            TopicError::InvalidConfig(_) => Self::InvalidConfig,
+            TopicError::Write(write) => Self::from(write),
+        }
+    }
+}
+
+impl From<&CommitOffsetError> for ErrorCode {
+    fn from(error: &CommitOffsetError) -> Self {
+        match error {
+            CommitOffsetError::UnknownTopicPartition(_) => Self::UnknownTopicOrPartition,
+        }
+    }
+}
+
+impl From<&FetchError> for ErrorCode {
+    fn from(error: &FetchError) -> Self {
+        match error {
+            FetchError::OutOfRange { .. } => Self::OffsetOutOfRange,
+            FetchError::Damaged { .. } | FetchError::Unavailable { .. } => Self::KafkaStorageError,
+        }
+    }
+}
+
+impl From<GroupError> for ErrorCode {
+    fn from(error: GroupError) -> Self {
+        match error {
+            GroupError::UnknownMember => Self::UnknownMemberId,
+            GroupError::IllegalGeneration => Self::IllegalGeneration,
+            GroupError::RebalanceInProgress => Self::RebalanceInProgress,
+            GroupError::InconsistentProtocol => Self::InconsistentGroupProtocol,
+            GroupError::MemberIdRequired => Self::MemberIdRequired,
+            GroupError::GroupFull => Self::GroupMaxSizeReached,
+            GroupError::InvalidSessionTimeout => Self::InvalidSessionTimeout,
+            GroupError::InvalidGroupId => Self::InvalidGroupId,
+            GroupError::TooManyGroups => Self::CoordinatorNotAvailable,
+        }
+    }
+}

@@ -1,0 +1,82 @@
+//! The values that a gateway is started with. Components (the log, its clock) come beside them.
+
+use std::time::Duration;
+
+/// Whether a Metadata request may create the topics that it names.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum AutoCreate {
+    Enabled,
+    Disabled,
+}
+
+/// What a gateway is started with. Sizes are in bytes.
+#[derive(Clone, Debug)]
+pub struct GatewaySettings {
+    /// The host and port that clients are told to connect to. `None`: the local address that each
+    /// client connected to, as a literal.
+    pub advertised: Option<(String, u16)>,
+    pub node_id: i32,
+    pub auto_create_topics: AutoCreate,
+    /// Partitions of a topic whose creator does not say how many.
+    pub num_partitions_default: i32,
+    pub group_initial_rebalance_delay: Duration,
+    /// Bounds, inclusive, of the session timeout that a group member may ask for.
+    pub group_session_timeout_min: Duration,
+    pub group_session_timeout_max: Duration,
+    pub group_members_max: usize,
+    pub groups_max: usize,
+    /// Metadata or assignments that one request may give to a group, in bytes.
+    pub group_metadata_bytes_max: usize,
+    pub connections_max: usize,
+    /// Larger frames close their connection.
+    pub frame_bytes_max: usize,
+    /// Requests of one connection that are begun and not yet answered.
+    pub in_flight_max: usize,
+    /// Bytes of all large request frames that are held at a time.
+    pub request_bytes_max: usize,
+    /// The most that one Fetch answers with, except that a first batch is always whole.
+    pub fetch_bytes_max: usize,
+    /// Bytes of all Fetch answers that are held until their clients have read them.
+    pub response_bytes_max: usize,
+    /// A connection that sends nothing and waits for nothing is closed after this.
+    pub idle_timeout: Duration,
+    /// A connection that moves no byte in the middle of a frame is closed after this.
+    pub stall_timeout: Duration,
+    /// How long requests in flight may take to be answered when the gateway shuts down.
+    pub drain_timeout: Duration,
+    /// An offset commit that is not durable by then is answered with a retriable error.
+    pub offset_commit_timeout: Duration,
+    /// Longest metadata text of a committed offset, in bytes.
+    pub offset_metadata_bytes_max: usize,
+}
+
+const MIB: usize = 1024 * 1024;
+
+impl Default for GatewaySettings {
+    /// The defaults of Apache Kafka's broker where it has the setting.
+    fn default() -> Self {
+        Self {
+            advertised: None,
+            node_id: 0,
+            auto_create_topics: AutoCreate::Enabled,
+            num_partitions_default: 1,
+            group_initial_rebalance_delay: Duration::from_secs(3),
+            group_session_timeout_min: Duration::from_secs(6),
+            group_session_timeout_max: Duration::from_secs(1800),
+            group_members_max: 10_000,
+            groups_max: 100_000,
+            group_metadata_bytes_max: 8 * MIB,
+            connections_max: 10_000,
+            frame_bytes_max: 100 * MIB,
+            in_flight_max: 64,
+            request_bytes_max: 256 * MIB,
+            fetch_bytes_max: 55 * MIB,
+            response_bytes_max: 128 * MIB,
+            idle_timeout: Duration::from_secs(600),
+            stall_timeout: Duration::from_secs(60),
+            drain_timeout: Duration::from_secs(10),
+            offset_commit_timeout: Duration::from_secs(5),
+            offset_metadata_bytes_max: 4096,
+        }
+    }
+}

@@ -1,0 +1,59 @@
+//! The names of all metrics of the gateway, each recorded by a function of its own.
+
+use std::time::Duration;
+
+use metrics::{counter, gauge, histogram};
+
+/// One answered request. `error` is the first error code that its answer holds.
+pub(crate) fn request_answered(api: &'static str, error: i16, took: Duration) {
+    counter!("strandline_kafka_requests_total", "api" => api, "error" => error.to_string()).increment(1);
+    histogram!("strandline_kafka_request_seconds", "api" => api).record(took.as_secs_f64());
+}
+
+/// A frame that was refused before or while it was decoded; its connection is closed.
+pub(crate) fn malformed_frame() {
+    counter!("strandline_kafka_malformed_frames_total").increment(1);
+}
+
+/// A request for an API or a version that is not served; its connection is closed.
+pub(crate) fn unsupported_request() {
+    counter!("strandline_kafka_unsupported_requests_total").increment(1);
+}
+
+pub(crate) fn produced(records: u64, bytes: u64) {
+    counter!("strandline_kafka_produced_records_total").increment(records);
+    counter!("strandline_kafka_produced_bytes_total").increment(bytes);
+}
+
+pub(crate) fn fetched(records: u64, bytes: u64) {
+    counter!("strandline_kafka_fetched_records_total").increment(records);
+    counter!("strandline_kafka_fetched_bytes_total").increment(bytes);
+}
+
+/// One lookup of an offset by time.
+pub(crate) fn looked_up_time() {
+    counter!("strandline_kafka_time_lookups_total").increment(1);
+}
+
+/// Counts a connection as open for as long as it lives.
+#[derive(Debug)]
+pub(crate) struct OpenConnection(());
+
+impl OpenConnection {
+    pub(crate) fn new() -> Self {
+        counter!("strandline_kafka_accepted_connections_total").increment(1);
+        gauge!("strandline_kafka_connections").increment(1);
+        Self(())
+    }
+}
+
+impl Drop for OpenConnection {
+    fn drop(&mut self) {
+        gauge!("strandline_kafka_connections").decrement(1);
+    }
+}
+
+/// A connection that was closed at once because there were too many.
+pub(crate) fn connection_refused() {
+    counter!("strandline_kafka_refused_connections_total").increment(1);
+}

@@ -1,0 +1,329 @@
+//! ApiVersions, Metadata, topics, configs and the cluster.
+
+use bytes::Buf;
+use kafka_protocol::messages::create_topics_request::{
+    CreatableReplicaAssignment, CreatableTopic, CreatableTopicConfig,
+};
+use kafka_protocol::messages::delete_topics_request::DeleteTopicState;
+use kafka_protocol::messages::describe_configs_request::DescribeConfigsResource;
+use kafka_protocol::messages::metadata_request::MetadataRequestTopic;
+use kafka_protocol::messages::{
+    ApiKey, ApiVersionsRequest, ApiVersionsResponse, CreateTopicsRequest, DeleteTopicsRequest,
+    DescribeClusterRequest, DescribeConfigsRequest, FindCoordinatorRequest, MetadataRequest,
+};
+use kafka_protocol::protocol::{Decodable, StrBytes};
+use strandline_kafka_gateway::{AutoCreate, GatewaySettings};
+use uuid::Uuid;
+
+use crate::support::*;
+
+const UNKNOWN_TOPIC_OR_PARTITION: i16 = 3;
+const INVALID_TOPIC_EXCEPTION: i16 = 17;
+const UNSUPPORTED_VERSION: i16 = 35;
+const TOPIC_ALREADY_EXISTS: i16 = 36;
+const INVALID_PARTITIONS: i16 = 37;
+const INVALID_REPLICATION_FACTOR: i16 = 38;
+const INVALID_REPLICA_ASSIGNMENT: i16 = 39;
+const INVALID_CONFIG: i16 = 40;
+const INVALID_REQUEST: i16 = 42;
+const UNKNOWN_TOPIC_ID: i16 = 100;
+
+fn named(names: &[&str]) -> MetadataRequest {
+    let topics = names.iter().map(|name| MetadataRequestTopic::default().with_name(Some(topic_name(name))));
+    MetadataRequest::default().with_topics(Some(topics.collect())).with_allow_auto_topic_creation(true)
+}
+
+#[tokio::test]
+async fn every_version_of_api_versions_names_the_same_apis() {
+    let gateway = TestGateway::start().await;
+    let mut client = gateway.connect().await;
+    let request = ApiVersionsRequest::default()
+        .with_client_software_name(StrBytes::from_static_str("test"))
+        .with_client_software_version(StrBytes::from_static_str("1.0"));
+    for version in 0..=4 {
+        let request = if version >= 3 { request.clone() } else { ApiVersionsRequest::default() };
+        let response = client.call(version, &request).await;
+        let produce = response.api_keys.iter().find(|api| api.api_key == key(ApiKey::Produce)).unwrap();
+        assert_eq!((response.error_code, produce.min_version), (0, 0));
+        assert_eq!(response.api_keys.len(), 18);
+        assert_eq!(response.throttle_time_ms, 0);
+    }
+    let unnamed = client.call(3, &ApiVersionsRequest::default()).await;
+    assert_eq!(unnamed.error_code, INVALID_REQUEST);
+}
+
+#[tokio::test]
+async fn an_unknown_version_of_api_versions_is_answered_in_version_0() {
+    let gateway = TestGateway::start().await;
+    let mut client = gateway.connect().await;
+    client.send_frame(&bare_head(key(ApiKey::ApiVersions), 99)).await;
+    let mut frame = client.receive_frame().await.unwrap();
+    assert_eq!(frame.get_i32(), 77);
+    let response = ApiVersionsResponse::decode(&mut frame, 0).unwrap();
+    assert_eq!(response.error_code, UNSUPPORTED_VERSION);
+    let [own] = &response.api_keys[..] else { panic!("only its own key: {response:?}") };
+    assert_eq!((own.api_key, own.min_version, own.max_version), (key(ApiKey::ApiVersions), 0, 4));
+    client.create_topic("still-open", 1).await;
+}
+
+#[tokio::test]
+async fn metadata_creates_the_topics_that_are_named_and_answers_them_at_once() {
+    let settings = GatewaySettings { num_partitions_default: 4, ..settings() };
+    let gateway = TestGateway::start_with(settings).await;
+    let mut client = gateway.connect().await;
+    let response = client.call(12, &named(&["new", "also-new", "bad name"])).await;
+    let broker = &response.brokers[0];
+    assert_eq!((broker.host.as_str(), broker.port), ("127.0.0.1", i32::from(gateway.address.port())));
+    assert_eq!((response.controller_id, response.cluster_id.is_some()), (broker.node_id, true));
+    let found: Vec<_> = response
+        .topics
+        .iter()
+        .map(|topic| (topic.error_code, topic.partitions.len(), topic.topic_id.is_nil()))
+        .collect();
+    assert_eq!(found, [(0, 4, false), (0, 4, false), (INVALID_TOPIC_EXCEPTION, 0, true)]);
+    let partition = &response.topics[0].partitions[3];
+    assert_eq!(
+        (partition.partition_index, partition.leader_id, partition.leader_epoch),
+        (3, broker.node_id, 0)
+    );
+}
+
+#[tokio::test]
+async fn metadata_creates_nothing_when_it_may_not() {
+    let gateway = TestGateway::start().await;
+    let mut client = gateway.connect().await;
+    let forbidding = named(&["t"]).with_allow_auto_topic_creation(false);
+    assert_eq!(client.call(4, &forbidding).await.topics[0].error_code, UNKNOWN_TOPIC_OR_PARTITION);
+    let settings = GatewaySettings { auto_create_topics: AutoCreate::Disabled, ..settings() };
+    let gateway = TestGateway::start_with(settings).await;
+    let mut client = gateway.connect().await;
+    assert_eq!(client.call(4, &named(&["t"])).await.topics[0].error_code, UNKNOWN_TOPIC_OR_PARTITION);
+    assert_eq!(gateway.log.snapshot().topics().count(), 0);
+}
+
+#[tokio::test]
+async fn all_and_no_topics_are_told_apart_in_each_version() {
+    let gateway = TestGateway::start().await;
+    let mut client = gateway.connect().await;
+    client.create_topic("a", 1).await;
+    client.create_topic("b", 2).await;
+    let count = async |client: &mut Client, version, topics: Option<Vec<MetadataRequestTopic>>| {
+        client.call(version, &MetadataRequest::default().with_topics(topics)).await.topics.len()
+    };
+    assert_eq!(count(&mut client, 0, Some(Vec::new())).await, 2);
+    for version in 1..=12 {
+        assert_eq!(count(&mut client, version, None).await, 2);
+        assert_eq!(count(&mut client, version, Some(Vec::new())).await, 0);
+    }
+}
+
+#[tokio::test]
+async fn topics_are_found_by_id_from_version_12_on() {
+    let gateway = TestGateway::start().await;
+    let mut client = gateway.connect().await;
+    client.create_topic("t", 1).await;
+    let id = gateway.log.snapshot().topic("t").unwrap().id.as_uuid();
+    let by_id = |id| {
+        let topic = MetadataRequestTopic::default().with_name(None).with_topic_id(id);
+        MetadataRequest::default().with_topics(Some(vec![topic]))
+    };
+    let found = client.call(12, &by_id(id)).await.topics.remove(0);
+    assert_eq!((found.error_code, found.name), (0, Some(topic_name("t"))));
+    let unknown = client.call(12, &by_id(Uuid::from_u128(7))).await.topics.remove(0);
+    assert_eq!((unknown.error_code, unknown.topic_id), (UNKNOWN_TOPIC_ID, Uuid::from_u128(7)));
+    assert_eq!(client.call(10, &by_id(id)).await.topics[0].error_code, INVALID_REQUEST);
+}
+
+#[tokio::test]
+async fn the_advertised_address_is_told_everywhere() {
+    let advertised = Some(("broker.example".to_owned(), 19092));
+    let gateway = TestGateway::start_with(GatewaySettings { advertised, ..settings() }).await;
+    let mut client = gateway.connect().await;
+    let broker = client.call(1, &MetadataRequest::default().with_topics(None)).await.brokers.remove(0);
+    assert_eq!((broker.host.as_str(), broker.port), ("broker.example", 19092));
+    for version in 0..=5 {
+        let request = if version >= 4 {
+            FindCoordinatorRequest::default().with_coordinator_keys(vec![StrBytes::from_static_str("g")])
+        } else {
+            FindCoordinatorRequest::default().with_key(StrBytes::from_static_str("g"))
+        };
+        let response = client.call(version, &request).await;
+        let (host, port) = match response.coordinators.first() {
+            Some(coordinator) => (coordinator.host.clone(), coordinator.port),
+            None => (response.host, response.port),
+        };
+        assert_eq!((host.as_str(), port), ("broker.example", 19092), "version {version}");
+    }
+    for version in 0..=2 {
+        let response = client.call(version, &DescribeClusterRequest::default()).await;
+        assert_eq!(response.cluster_id.as_str(), gateway.log.cluster_id());
+        assert_eq!((response.brokers[0].host.as_str(), response.controller_id.0), ("broker.example", 0));
+    }
+    let share = FindCoordinatorRequest::default().with_key_type(2);
+    assert_eq!(client.call(3, &share).await.error_code, INVALID_REQUEST);
+}
+
+fn creatable(name: &str) -> CreatableTopic {
+    CreatableTopic::default().with_name(topic_name(name)).with_num_partitions(2).with_replication_factor(3)
+}
+
+fn config(name: &'static str, value: Option<&'static str>) -> CreatableTopicConfig {
+    CreatableTopicConfig::default()
+        .with_name(StrBytes::from_static_str(name))
+        .with_value(value.map(StrBytes::from_static_str))
+}
+
+async fn create(client: &mut Client, topics: Vec<CreatableTopic>) -> Vec<i16> {
+    let request = CreateTopicsRequest::default().with_topics(topics).with_timeout_ms(10_000);
+    client.call(7, &request).await.topics.iter().map(|topic| topic.error_code).collect()
+}
+
+#[tokio::test]
+async fn topics_are_created_with_any_replication_factor_and_their_configs() {
+    let gateway = TestGateway::start().await;
+    let mut client = gateway.connect().await;
+    for version in 2..=7 {
+        let topic =
+            creatable(&format!("t{version}")).with_configs(vec![config("max.message.bytes", Some("2000"))]);
+        let request = CreateTopicsRequest::default().with_topics(vec![topic]).with_timeout_ms(10_000);
+        let created = client.call(version, &request).await.topics.remove(0);
+        assert_eq!(created.error_code, 0);
+        if version >= 5 {
+            assert_eq!((created.num_partitions, created.replication_factor), (2, 3));
+            let configs = created.configs.unwrap();
+            assert!(configs.iter().any(|one| &*one.name == "cleanup.policy" && one.config_source == 5));
+            let set = configs.iter().find(|one| &*one.name == "max.message.bytes").unwrap();
+            assert_eq!((set.value.as_deref(), set.config_source), (Some("2000"), 1));
+        }
+        assert_eq!(created.topic_id.is_nil(), version < 7);
+    }
+}
+
+#[tokio::test]
+async fn topics_that_cannot_be_created_say_why() {
+    let gateway = TestGateway::start().await;
+    let mut client = gateway.connect().await;
+    client.create_topic("taken.name", 1).await;
+    let cases = [
+        (creatable("taken.name"), TOPIC_ALREADY_EXISTS),
+        (creatable("taken_name"), INVALID_TOPIC_EXCEPTION),
+        (creatable("bad name"), INVALID_TOPIC_EXCEPTION),
+        (creatable("a").with_num_partitions(0), INVALID_PARTITIONS),
+        (creatable("a").with_replication_factor(0), INVALID_REPLICATION_FACTOR),
+        (creatable("a").with_configs(vec![config("no.such", Some("1"))]), INVALID_CONFIG),
+        (creatable("a").with_configs(vec![config("cleanup.policy", Some("compact"))]), INVALID_CONFIG),
+        (creatable("a").with_configs(vec![config("retention.ms", None)]), INVALID_CONFIG),
+    ];
+    for (topic, error) in cases {
+        assert_eq!(create(&mut client, vec![topic.clone()]).await, [error], "{topic:?}");
+    }
+    let twice = vec![creatable("twice"), creatable("once"), creatable("twice")];
+    assert_eq!(create(&mut client, twice).await, [INVALID_REQUEST, 0, INVALID_REQUEST]);
+    assert!(gateway.log.snapshot().topic("a").is_none());
+}
+
+#[tokio::test]
+async fn manual_assignments_give_every_partition_to_this_broker() {
+    let gateway = TestGateway::start().await;
+    let mut client = gateway.connect().await;
+    let assigned = |partitions: &[(i32, i32)]| {
+        let assignments = partitions.iter().map(|(partition, broker)| {
+            CreatableReplicaAssignment::default()
+                .with_partition_index(*partition)
+                .with_broker_ids(vec![(*broker).into()])
+        });
+        creatable("t")
+            .with_num_partitions(-1)
+            .with_replication_factor(-1)
+            .with_assignments(assignments.collect())
+    };
+    assert_eq!(create(&mut client, vec![assigned(&[(0, 9)])]).await, [INVALID_REPLICA_ASSIGNMENT]);
+    assert_eq!(create(&mut client, vec![assigned(&[(1, 0)])]).await, [INVALID_REPLICA_ASSIGNMENT]);
+    let with_count = assigned(&[(0, 0)]).with_num_partitions(1);
+    assert_eq!(create(&mut client, vec![with_count]).await, [INVALID_REQUEST]);
+    assert_eq!(create(&mut client, vec![assigned(&[(1, 0), (0, 0)])]).await, [0]);
+    assert_eq!(gateway.log.snapshot().topic("t").unwrap().partition_count, 2);
+}
+
+#[tokio::test]
+async fn validating_creates_nothing() {
+    let gateway = TestGateway::start().await;
+    let mut client = gateway.connect().await;
+    client.create_topic("taken", 1).await;
+    let topics = vec![creatable("new"), creatable("taken"), creatable("bad name")];
+    let request =
+        CreateTopicsRequest::default().with_topics(topics).with_timeout_ms(10_000).with_validate_only(true);
+    let response = client.call(7, &request).await;
+    let codes: Vec<_> = response.topics.iter().map(|topic| topic.error_code).collect();
+    assert_eq!(codes, [0, TOPIC_ALREADY_EXISTS, INVALID_TOPIC_EXCEPTION]);
+    assert!(gateway.log.snapshot().topic("new").is_none());
+}
+
+#[tokio::test]
+async fn topics_are_deleted_by_name_and_by_id() {
+    let gateway = TestGateway::start().await;
+    let mut client = gateway.connect().await;
+    for version in 1..=5 {
+        client.create_topic("t", 1).await;
+        let request = DeleteTopicsRequest::default()
+            .with_topic_names(vec![topic_name("t"), topic_name("none")])
+            .with_timeout_ms(10_000);
+        let response = client.call(version, &request).await;
+        let codes: Vec<_> = response.responses.iter().map(|one| one.error_code).collect();
+        assert_eq!(codes, [0, UNKNOWN_TOPIC_OR_PARTITION], "version {version}");
+    }
+    client.create_topic("t", 1).await;
+    let id = gateway.log.snapshot().topic("t").unwrap().id.as_uuid();
+    let state = |name: Option<&str>, id| {
+        DeleteTopicState::default().with_name(name.map(topic_name)).with_topic_id(id)
+    };
+    let topics = vec![
+        state(None, id),
+        state(None, Uuid::from_u128(7)),
+        state(None, Uuid::nil()),
+        state(Some("t"), id),
+    ];
+    let request = DeleteTopicsRequest::default().with_topics(topics).with_timeout_ms(10_000);
+    let response = client.call(6, &request).await;
+    let codes: Vec<_> = response.responses.iter().map(|one| one.error_code).collect();
+    assert_eq!(codes, [0, UNKNOWN_TOPIC_ID, INVALID_REQUEST, INVALID_REQUEST]);
+    assert_eq!(response.responses[0].name, Some(topic_name("t")));
+    assert!(gateway.log.snapshot().topic("t").is_none());
+}
+
+fn resource(kind: i8, name: &'static str, keys: Option<Vec<StrBytes>>) -> DescribeConfigsResource {
+    DescribeConfigsResource::default()
+        .with_resource_type(kind)
+        .with_resource_name(StrBytes::from_static_str(name))
+        .with_configuration_keys(keys)
+}
+
+#[tokio::test]
+async fn configs_are_described_whole_or_by_key() {
+    let gateway = TestGateway::start().await;
+    let mut client = gateway.connect().await;
+    client.create_topic("t", 1).await;
+    let one = Some(vec![StrBytes::from_static_str("cleanup.policy")]);
+    let resources = vec![
+        resource(2, "t", None),
+        resource(2, "t", one),
+        resource(2, "none", None),
+        resource(4, "0", None),
+        resource(4, "7", None),
+        resource(99, "t", None),
+    ];
+    for version in 1..=4 {
+        let request = DescribeConfigsRequest::default()
+            .with_resources(resources.clone())
+            .with_include_synonyms(true)
+            .with_include_documentation(version >= 3);
+        let results = client.call(version, &request).await.results;
+        let codes: Vec<_> = results.iter().map(|result| result.error_code).collect();
+        assert_eq!(codes, [0, 0, UNKNOWN_TOPIC_OR_PARTITION, 0, INVALID_REQUEST, INVALID_REQUEST]);
+        assert!(results[0].configs.len() > 20);
+        let [policy] = &results[1].configs[..] else { panic!("one config") };
+        assert_eq!((policy.value.as_deref(), policy.config_source), (Some("delete"), 5));
+        assert_eq!((policy.synonyms.len(), policy.documentation.is_some()), (1, version >= 3));
+        assert!(results[3].configs.iter().any(|one| &*one.name == "num.partitions" && one.read_only));
+    }
+}
