@@ -42,6 +42,8 @@ pub(crate) enum ConnectionError {
     Unsupported { api_key: i16, api_version: i16 },
     #[error("{api} version {version}: {error}")]
     Request { api: &'static str, version: i16, error: RequestError },
+    #[error("answer of {bytes} bytes to {api} is too large for a frame")]
+    AnswerTooLarge { api: &'static str, bytes: usize },
     #[error("answers could not be written: {0}")]
     Write(std::io::Error),
     #[error("client took no byte of its answers for {} s", .0.as_secs())]
@@ -332,7 +334,9 @@ async fn write_answer<W: AsyncWrite + Unpin>(
     let Answer { body, reserved } = answer;
     if let Some(body) = body {
         let encoding = api.answer_header_encoding(head.api_version);
+        let bytes = body.size_bytes();
         let frame = body.into_frame(head.correlation_id, encoding);
+        let frame = frame.ok_or(ConnectionError::AnswerTooLarge { api: api.name, bytes })?;
         write_frame(socket, frame, gateway.clock(), gateway.settings.stall_timeout).await?;
     }
     drop((ends, reserved));

@@ -16,6 +16,7 @@ use tokio::sync::{Semaphore, watch};
 use crate::authorize::{Decision, Operation, Principal, Resource, authorize};
 use crate::error_code::{ErrorCode, NONE};
 use crate::group::coordinator::GroupCoordinator;
+use crate::group::{GroupError, Input, Reply};
 use crate::settings::GatewaySettings;
 
 /// Producer ids are taken from the log in blocks of this many.
@@ -68,6 +69,16 @@ impl Gateway {
 
     fn lock_producer_ids(&self) -> std::sync::MutexGuard<'_, Range<i64>> {
         self.producer_ids.lock().expect("no holder of the lock panics")
+    }
+
+    /// Gives one input to a group and waits for the answer. Nobody waits for a rebalance longer than
+    /// the gateway serves: the client is then sent to join again.
+    pub(crate) async fn step_group(&self, group_id: &str, input: Input) -> Reply {
+        tokio::select! {
+            biased;
+            reply = self.groups.submit(group_id, input) => reply,
+            () = self.drained() => Reply::Failed(GroupError::RebalanceInProgress),
+        }
     }
 
     /// Resolves when the gateway begins to drain.

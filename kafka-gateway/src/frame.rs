@@ -68,14 +68,16 @@ pub(crate) fn take_client_id(
 }
 
 /// The length and header of an answer whose body takes `body_bytes`.
-pub(crate) fn answer_head(correlation_id: i32, encoding: Encoding, body_bytes: usize) -> BytesMut {
+///
+/// `None`: an answer of 2 GiB or more has no frame.
+pub(crate) fn answer_head(correlation_id: i32, encoding: Encoding, body_bytes: usize) -> Option<BytesMut> {
     let tags = usize::from(encoding == Encoding::Flexible);
     let length = size_of::<i32>() + tags + body_bytes;
     let mut head = BytesMut::with_capacity(LENGTH_BYTES + size_of::<i32>() + tags);
-    head.put_i32(i32::try_from(length).expect("answers are bounded far below 2 GiB"));
+    head.put_i32(i32::try_from(length).ok()?);
     head.put_i32(correlation_id);
     head.put_bytes(0, tags);
-    head
+    Some(head)
 }
 
 /// Bounds on the frames of a connection.
@@ -181,7 +183,9 @@ mod tests {
 
     #[test]
     fn answers_begin_with_length_correlation_and_tags() {
-        assert_eq!(&answer_head(7, Encoding::Classic, 5)[..], [0, 0, 0, 9, 0, 0, 0, 7]);
-        assert_eq!(&answer_head(7, Encoding::Flexible, 5)[..], [0, 0, 0, 10, 0, 0, 0, 7, 0]);
+        let head = |encoding, bytes| answer_head(7, encoding, bytes).map(|head| head.to_vec());
+        assert_eq!(head(Encoding::Classic, 5), Some(vec![0, 0, 0, 9, 0, 0, 0, 7]));
+        assert_eq!(head(Encoding::Flexible, 5), Some(vec![0, 0, 0, 10, 0, 0, 0, 7, 0]));
+        assert_eq!(head(Encoding::Classic, i32::MAX as usize - 3), None);
     }
 }

@@ -10,6 +10,8 @@
 //! # Version notes
 //! - 3: types and documentation.
 
+use std::collections::BTreeSet;
+
 use kafka_protocol::messages::describe_configs_request::DescribeConfigsResource;
 use kafka_protocol::messages::describe_configs_response::{
     DescribeConfigsResourceResult, DescribeConfigsResult, DescribeConfigsSynonym,
@@ -50,7 +52,11 @@ pub(super) fn config_source(entry: &ConfigEntry) -> i8 {
 }
 
 pub(super) async fn answer(context: Context, request: DescribeConfigsRequest) -> DescribeConfigsResponse {
-    let results = request.resources.iter().map(|resource| {
+    // A resource is described once, however often it is named.
+    let mut seen = BTreeSet::new();
+    let resources = request.resources.iter();
+    let resources = resources.filter(|one| seen.insert((one.resource_type, one.resource_name.clone())));
+    let results = resources.map(|resource| {
         let result = DescribeConfigsResult::default()
             .with_resource_type(resource.resource_type)
             .with_resource_name(resource.resource_name.clone());

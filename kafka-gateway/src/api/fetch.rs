@@ -136,8 +136,11 @@ struct Plan {
 
 /// What to read of all partitions in one snapshot, without having read anything.
 struct Plans<'a> {
-    topics: Vec<(&'a str, Vec<(i32, Result<Plan, ErrorCode>)>)>,
+    topics: Vec<(&'a str, Vec<PartitionPlan>)>,
 }
+
+/// The number of a partition, and what to read of it.
+type PartitionPlan = (i32, Result<Plan, ErrorCode>);
 
 impl<'a> Plans<'a> {
     fn new(context: &Context, request: &'a FetchRequest, limits: &Limits) -> Self {

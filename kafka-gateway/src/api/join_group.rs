@@ -24,19 +24,16 @@ use crate::error_code::ErrorCode;
 use crate::group::{GroupError, Input, Join, Joined, KnownId, Reply};
 
 const KNOWN_ID_SINCE: i16 = 4;
+/// Protocols of one member; clients have a handful.
+const PROTOCOLS_MAX: usize = 100;
 const NO_GENERATION: i32 = -1;
 
 pub(super) async fn answer(context: Context, request: JoinGroupRequest) -> JoinGroupResponse {
-    let metadata_bytes: usize = request.protocols.iter().map(|protocol| protocol.metadata.len()).sum();
-    let checked = match metadata_bytes > context.settings().group_metadata_bytes_max {
-        true => Err(ErrorCode::InvalidRequest),
-        false => context.authorize(Operation::Read, Resource::Group(&request.group_id)),
-    };
-    if let Err(error) = checked {
+    if let Err(error) = check(&context, &request) {
         return refused(&context, error, request.member_id);
     }
     let input = Input::Join(join(&context, &request));
-    match context.gateway.groups.submit(&request.group_id, input).await {
+    match context.gateway.step_group(&request.group_id, input).await {
         Reply::Joined(joined) => accepted(joined),
         Reply::NotJoined { error, member_id } => {
             refused(&context, ErrorCode::from(error), StrBytes::from_string(member_id))
@@ -46,6 +43,14 @@ pub(super) async fn answer(context: Context, request: JoinGroupRequest) -> JoinG
             refused(&context, ErrorCode::from(GroupError::UnknownMember), request.member_id)
         }
     }
+}
+
+fn check(context: &Context, request: &JoinGroupRequest) -> Result<(), ErrorCode> {
+    context.authorize(Operation::Read, Resource::Group(&request.group_id))?;
+    let bytes: usize = request.protocols.iter().map(|one| one.name.len() + one.metadata.len()).sum();
+    let is_small =
+        bytes <= context.settings().group_metadata_bytes_max && request.protocols.len() <= PROTOCOLS_MAX;
+    if is_small { Ok(()) } else { Err(ErrorCode::InvalidRequest) }
 }
 
 fn join(context: &Context, request: &JoinGroupRequest) -> Join {

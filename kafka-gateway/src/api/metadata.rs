@@ -12,6 +12,9 @@
 //! - Before 4 there is no field that forbids the creation, so it is allowed.
 //! - 10 and 11 answer with topic ids; only 12 may ask by id.
 
+use std::collections::BTreeSet;
+use std::sync::Arc;
+
 use futures::StreamExt;
 use futures::stream;
 use kafka_protocol::messages::metadata_request::MetadataRequestTopic;
@@ -54,8 +57,11 @@ pub(super) async fn answer(context: Context, request: MetadataRequest) -> Metada
 
 /// The topics that the request names; `None` when it asks for all.
 fn named_topics(context: &Context, request: &MetadataRequest) -> Option<Vec<MetadataRequestTopic>> {
-    let named = request.topics.clone()?;
+    let mut named = request.topics.clone()?;
     let all = context.version == 0 && named.is_empty();
+    // A topic is described once, however often it is named.
+    let mut seen = BTreeSet::new();
+    named.retain(|topic| seen.insert((topic.topic_id, topic.name.clone())));
     (!all).then_some(named)
 }
 
@@ -69,9 +75,8 @@ fn may_create(context: &Context, request: &MetadataRequest) -> AutoCreate {
 
 fn answer_all(context: &Context) -> Vec<MetadataResponseTopic> {
     let snapshot = context.log().snapshot();
-    let visible = |topic: &&std::sync::Arc<Topic>| {
-        context.authorize(Operation::Describe, Resource::Topic(&topic.name)).is_ok()
-    };
+    let visible =
+        |topic: &&Arc<Topic>| context.authorize(Operation::Describe, Resource::Topic(&topic.name)).is_ok();
     snapshot.topics().filter(visible).map(|topic| describe(context, &snapshot, topic)).collect()
 }
 
@@ -99,7 +104,7 @@ async fn answer_one(
     }
 }
 
-type Found = (Snapshot, std::sync::Arc<Topic>);
+type Found = (Snapshot, Arc<Topic>);
 
 async fn find_or_create(
     context: &Context,

@@ -133,11 +133,11 @@ impl Body {
         self.parts.iter().map(Bytes::len).sum()
     }
 
-    /// Puts the frame's head before the body.
-    pub(crate) fn into_frame(mut self, correlation_id: i32, encoding: Encoding) -> Self {
-        let head = answer_head(correlation_id, encoding, self.size_bytes());
+    /// Puts the frame's head before the body. `None`: it is too large for a frame.
+    pub(crate) fn into_frame(mut self, correlation_id: i32, encoding: Encoding) -> Option<Self> {
+        let head = answer_head(correlation_id, encoding, self.size_bytes())?;
         self.parts.push_front(head.freeze());
-        self
+        Some(self)
     }
 }
 

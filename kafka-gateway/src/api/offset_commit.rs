@@ -57,7 +57,7 @@ async fn check_member(context: &Context, request: &OffsetCommitRequest) -> Resul
         member_id: request.member_id.to_string(),
         generation: request.generation_id_or_member_epoch,
     };
-    match context.gateway.groups.submit(&request.group_id, input).await {
+    match context.gateway.step_group(&request.group_id, input).await {
         Reply::Failed(error) => Err(ErrorCode::from(error)),
         _ => Ok(()),
     }
@@ -92,7 +92,8 @@ async fn store(context: &Context, group_id: &str, commits: Vec<OffsetCommit>) ->
     let timeout_ms = i32::try_from(timeout_ms).unwrap_or(i32::MAX);
     match context.within(timeout_ms, context.log().commit_offsets(group_id, commits)).await {
         Some(Ok(results)) => Ok(results.into()),
-        Some(Err(error)) => Err(ErrorCode::from(&error)),
+        // What a consumer retries; a storage error would end it.
+        Some(Err(_)) => Err(ErrorCode::CoordinatorNotAvailable),
         None => Err(ErrorCode::RequestTimedOut),
     }
 }

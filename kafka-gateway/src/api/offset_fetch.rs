@@ -22,17 +22,23 @@ use strandline_storage::log::{CommittedOffset, Snapshot};
 
 use crate::authorize::{Operation, Resource};
 use crate::context::{Context, find_partition};
+use crate::error_code::ErrorCode;
 
 const MANY_GROUPS_SINCE: i16 = 8;
 const LEADER_EPOCH_SINCE: i16 = 5;
+/// Once an answer has more partitions than this, no more groups are added to it.
+const ANSWERED_PARTITIONS_MAX: usize = 1_000_000;
 const NO_OFFSET: i64 = -1;
 const NO_EPOCH: i32 = -1;
 
 pub(super) async fn answer(context: Context, request: OffsetFetchRequest) -> OffsetFetchResponse {
     let snapshot = context.log().snapshot();
     if context.version >= MANY_GROUPS_SINCE {
-        let groups = request.groups.iter().map(|group| answer_group(&context, &snapshot, group));
-        return OffsetFetchResponse::default().with_groups(groups.collect());
+        return OffsetFetchResponse::default().with_groups(answer_groups(
+            &context,
+            &snapshot,
+            &request.groups,
+        ));
     }
     let answered = answer_group(&context, &snapshot, &as_group(request));
     let topics = answered.topics.into_iter().map(|topic| as_single(&context, topic));
@@ -65,6 +71,26 @@ fn as_single(context: &Context, topic: OffsetFetchResponseTopics) -> OffsetFetch
         }
     });
     OffsetFetchResponseTopic::default().with_name(topic.name).with_partitions(partitions.collect())
+}
+
+/// Groups beyond the bound of one answer are refused: a group that is named often would otherwise
+/// be answered without bound.
+fn answer_groups(
+    context: &Context,
+    snapshot: &Snapshot,
+    groups: &[OffsetFetchRequestGroup],
+) -> Vec<OffsetFetchResponseGroup> {
+    let mut partitions = 0;
+    let answers = groups.iter().map(|group| {
+        if partitions > ANSWERED_PARTITIONS_MAX {
+            let response = OffsetFetchResponseGroup::default().with_group_id(group.group_id.clone());
+            return response.with_error_code(context.code(ErrorCode::InvalidRequest));
+        }
+        let answer = answer_group(context, snapshot, group);
+        partitions += answer.topics.iter().map(|topic| topic.partitions.len()).sum::<usize>();
+        answer
+    });
+    answers.collect()
 }
 
 fn answer_group(

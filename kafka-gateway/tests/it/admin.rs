@@ -303,14 +303,16 @@ async fn configs_are_described_whole_or_by_key() {
     let gateway = TestGateway::start().await;
     let mut client = gateway.connect().await;
     client.create_topic("t", 1).await;
+    client.create_topic("u", 1).await;
     let one = Some(vec![StrBytes::from_static_str("cleanup.policy")]);
     let resources = vec![
         resource(2, "t", None),
-        resource(2, "t", one),
+        resource(2, "u", one),
         resource(2, "none", None),
         resource(4, "0", None),
         resource(4, "7", None),
         resource(99, "t", None),
+        resource(2, "t", None),
     ];
     for version in 1..=4 {
         let request = DescribeConfigsRequest::default()
