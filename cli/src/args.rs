@@ -1,0 +1,341 @@
+//! What can be typed: the commands, their flags, and the help that explains them.
+
+use std::path::PathBuf;
+
+use clap::{Args, Parser, Subcommand, ValueEnum};
+
+use crate::units::{HostPort, HumanDuration};
+
+const EXAMPLES: &str = "\
+Examples:
+  strandline serve --demo                                   start a server with a topic to look at
+  strandline produce events --file events.ndjson            put lines from a file into a topic
+  strandline tail events --from 10m                         follow a topic, from ten minutes ago
+  strandline sql \"SELECT ts, _value FROM events LIMIT 10\"   ask in SQL
+
+Exit codes: 0 success, 1 damage or failure, 2 usage, 3 cannot reach the server.";
+
+/// A log store that people query with SQL: Kafka protocol in and out, SQL over the Postgres
+/// protocol, everything durable in one directory.
+#[derive(Debug, Parser)]
+#[command(name = "strandline", version, after_help = EXAMPLES, disable_help_subcommand = true)]
+pub struct Cli {
+    #[command(subcommand)]
+    pub command: Command,
+}
+
+#[derive(Debug, Subcommand)]
+pub enum Command {
+    Serve(ServeArgs),
+    Sql(SqlArgs),
+    Topic(TopicArgs),
+    Produce(ProduceArgs),
+    Tail(TailArgs),
+    Config(ConfigArgs),
+    Version(VersionArgs),
+}
+
+/// Run the server: Kafka and Postgres ports over one data directory.
+///
+/// Every flag can also be set in a TOML file (`kafka.listen`) or in the environment
+/// (STRANDLINE_KAFKA_LISTEN). Flags win over the environment, which wins over the file.
+#[derive(Clone, Debug, Default, Args)]
+#[command(after_help = "\
+Examples:
+  strandline serve                                            data in ./strandline-data
+  strandline serve --data /var/lib/strandline
+  strandline serve --kafka-listen 127.0.0.1:19092 --pg-listen 127.0.0.1:15432
+  strandline serve --kafka-advertise db.example.com:9092      clients come through a forwarded port
+  strandline serve --demo                                     adds a topic `demo` of generated log events")]
+pub struct ServeArgs {
+    /// Directory that holds the data (default: ./strandline-data), or memory:// to keep nothing
+    #[arg(long, value_name = "PATH|URL")]
+    pub data: Option<String>,
+
+    /// Address of the Kafka port (default: 127.0.0.1:9092)
+    #[arg(long, value_name = "HOST:PORT")]
+    pub kafka_listen: Option<HostPort>,
+
+    /// Address that Kafka clients are told to come back to (default: the one they came to)
+    #[arg(long, value_name = "HOST:PORT")]
+    pub kafka_advertise: Option<HostPort>,
+
+    /// Address of the Postgres port (default: 127.0.0.1:5432)
+    #[arg(long, value_name = "HOST:PORT")]
+    pub pg_listen: Option<HostPort>,
+
+    /// Address of the HTTP port: /healthz, /readyz, /metrics (default: 127.0.0.1:8080)
+    #[arg(long, value_name = "HOST:PORT")]
+    pub http_listen: Option<HostPort>,
+
+    /// TOML file with settings; `strandline config check` shows all of them
+    #[arg(long, value_name = "FILE")]
+    pub config: Option<PathBuf>,
+
+    /// Add a topic `demo` of live generated JSON log events, ten a second
+    #[arg(long)]
+    pub demo: bool,
+
+    /// Let anyone who reaches the ports in; needed to listen beyond this machine
+    #[arg(long)]
+    pub no_auth: bool,
+}
+
+/// Ask in SQL, from a running server or straight from a data directory.
+///
+/// Without --data and --server: the server on 127.0.0.1:5432 if one answers, else
+/// ./strandline-data; which one it was is said on standard error. Without SQL on the command line,
+/// statements are read from standard input.
+#[derive(Debug, Args)]
+#[command(after_help = "\
+Examples:
+  strandline sql \"SELECT count(*) FROM demo\"
+  strandline sql --format csv \"SELECT ts, level, message FROM demo WHERE ts > now() - interval '5 minutes'\"
+  strandline sql --data ./strandline-data \"SELECT * FROM demo ORDER BY _offset DESC LIMIT 5\"
+  strandline sql < report.sql")]
+pub struct SqlArgs {
+    /// Read this data directory, without a server or beside a running one
+    #[arg(long, value_name = "PATH|URL", conflicts_with = "server")]
+    pub data: Option<String>,
+
+    /// Ask the server at this Postgres address
+    #[arg(long, value_name = "HOST:PORT")]
+    pub server: Option<HostPort>,
+
+    /// How rows are printed
+    #[arg(long, value_enum, default_value_t = SqlFormat::Table)]
+    pub format: SqlFormat,
+
+    /// One or more statements, separated by semicolons
+    #[arg(value_name = "SQL")]
+    pub sql: Option<String>,
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
+pub enum SqlFormat {
+    /// Columns in line, for people
+    Table,
+    /// One JSON object per row and line
+    Json,
+    /// Comma-separated, with a header line
+    Csv,
+}
+
+/// Where the Kafka port of the server is.
+#[derive(Clone, Debug, Args)]
+pub struct BootstrapArgs {
+    /// Kafka address of the server
+    #[arg(long, value_name = "HOST:PORT", default_value = "127.0.0.1:9092", env = "STRANDLINE_BOOTSTRAP")]
+    pub bootstrap: HostPort,
+}
+
+/// Create, list, describe and delete topics.
+#[derive(Debug, Args)]
+#[command(after_help = "\
+Examples:
+  strandline topic create events
+  strandline topic create events --partitions 3 --config message.timestamp.type=LogAppendTime
+  strandline topic list
+  strandline topic describe events
+  strandline topic delete events")]
+pub struct TopicArgs {
+    #[command(subcommand)]
+    pub command: TopicCommand,
+}
+
+#[derive(Debug, Subcommand)]
+pub enum TopicCommand {
+    /// Create a topic
+    Create {
+        topic: String,
+        /// Number of partitions
+        #[arg(long, default_value_t = 1, value_name = "N")]
+        partitions: i32,
+        /// A setting of the topic; may be given several times
+        #[arg(long = "config", value_name = "KEY=VALUE", value_parser = parse_key_value)]
+        configs: Vec<(String, String)>,
+        #[command(flatten)]
+        bootstrap: BootstrapArgs,
+    },
+    /// List topics with their number of partitions and records
+    List {
+        #[command(flatten)]
+        bootstrap: BootstrapArgs,
+    },
+    /// Show a topic's partitions, offsets and settings
+    Describe {
+        topic: String,
+        /// Show also the settings that have their default value
+        #[arg(long)]
+        all: bool,
+        #[command(flatten)]
+        bootstrap: BootstrapArgs,
+    },
+    /// Delete a topic and its records
+    Delete {
+        topic: String,
+        #[command(flatten)]
+        bootstrap: BootstrapArgs,
+    },
+}
+
+fn parse_key_value(text: &str) -> Result<(String, String), String> {
+    match text.split_once('=') {
+        Some((key, value)) if !key.is_empty() => Ok((key.to_owned(), value.to_owned())),
+        _ => Err(format!("\"{text}\" is not KEY=VALUE")),
+    }
+}
+
+/// Put lines into a topic, one record each: from a file, or from standard input.
+///
+/// A line becomes the value of a record as it stands; empty lines are skipped. With --key-field or
+/// --timestamp-field each line has to be a JSON object that has the field. Lines that cannot be
+/// taken are named with their number and the reason, and the exit code is 1.
+#[derive(Debug, Args)]
+#[command(after_help = "\
+Examples:
+  strandline produce events --file events.ndjson --timestamp-field time
+  strandline produce events --file events.ndjson --key-field user_id --compression zstd
+  tail -f /var/log/syslog | strandline produce syslog")]
+pub struct ProduceArgs {
+    /// The topic; it is created if the server allows that
+    pub topic: String,
+
+    /// Read lines from this file instead of standard input
+    #[arg(long, value_name = "FILE")]
+    pub file: Option<PathBuf>,
+
+    /// Field of each JSON line that becomes the record's key
+    #[arg(long, value_name = "FIELD")]
+    pub key_field: Option<String>,
+
+    /// Field of each JSON line that becomes the record's time: epoch milliseconds, or RFC 3339
+    /// such as 2015-09-12T12:00:00Z. Without it records get the time at which they are read
+    #[arg(long, value_name = "FIELD")]
+    pub timestamp_field: Option<String>,
+
+    /// How batches are compressed
+    #[arg(long, value_enum, default_value_t = Codec::None)]
+    pub compression: Codec,
+
+    /// Put all records into this partition, instead of by key or in turn
+    #[arg(long, value_name = "N")]
+    pub partition: Option<i32>,
+
+    #[command(flatten)]
+    pub bootstrap: BootstrapArgs,
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
+pub enum Codec {
+    None,
+    Gzip,
+    Snappy,
+    Lz4,
+    Zstd,
+}
+
+/// Print a topic's records as they come, like `tail -f`. Ctrl-C ends it.
+#[derive(Debug, Args)]
+#[command(after_help = "\
+Examples:
+  strandline tail events                      what comes from now on
+  strandline tail events --from 10m           from ten minutes ago
+  strandline tail events --from beginning --count 5
+  strandline tail events --from 1200 --format json")]
+pub struct TailArgs {
+    pub topic: String,
+
+    /// Where to begin: `beginning`, `end`, a time ago such as 10m, or an offset
+    #[arg(long, default_value = "end", value_name = "WHERE")]
+    pub from: TailFrom,
+
+    /// Stop after this many records
+    #[arg(long, value_name = "N")]
+    pub count: Option<u64>,
+
+    /// How records are printed
+    #[arg(long, value_enum, default_value_t = TailFormat::Value)]
+    pub format: TailFormat,
+
+    #[command(flatten)]
+    pub bootstrap: BootstrapArgs,
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
+pub enum TailFormat {
+    /// The value alone, a line each
+    Value,
+    /// A JSON object with time, partition, offset, key, value and headers
+    Json,
+}
+
+/// Where `tail` begins.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum TailFrom {
+    Beginning,
+    End,
+    Ago(HumanDuration),
+    Offset(i64),
+}
+
+impl std::str::FromStr for TailFrom {
+    type Err = String;
+
+    fn from_str(text: &str) -> Result<Self, String> {
+        match text {
+            "beginning" => Ok(Self::Beginning),
+            "end" => Ok(Self::End),
+            _ if !text.is_empty() && text.bytes().all(|byte| byte.is_ascii_digit()) => {
+                text.parse().map(Self::Offset).map_err(|_| format!("offset {text} is too large"))
+            }
+            _ => text.parse().map(Self::Ago).map_err(|_| {
+                format!("\"{text}\" is not `beginning`, `end`, a time ago such as 10m, or an offset")
+            }),
+        }
+    }
+}
+
+/// Look at the settings that the server would run with.
+#[derive(Debug, Args)]
+pub struct ConfigArgs {
+    #[command(subcommand)]
+    pub command: ConfigCommand,
+}
+
+#[derive(Debug, Subcommand)]
+pub enum ConfigCommand {
+    /// Read flags, environment and file as `serve` would, and print the result as TOML
+    Check(ServeArgs),
+}
+
+/// Print the version.
+#[derive(Debug, Args)]
+pub struct VersionArgs {
+    /// Print also the versions of the durable formats that this build reads and writes
+    #[arg(long)]
+    pub formats: bool,
+}
+
+#[cfg(test)]
+mod tests {
+    use clap::CommandFactory;
+
+    use super::*;
+
+    #[test]
+    fn flags_are_consistent() {
+        Cli::command().debug_assert();
+    }
+
+    #[test]
+    fn tail_begins_where_the_text_says() {
+        assert_eq!("beginning".parse(), Ok(TailFrom::Beginning));
+        assert_eq!("end".parse(), Ok(TailFrom::End));
+        assert_eq!("0".parse(), Ok(TailFrom::Offset(0)));
+        assert_eq!("10m".parse(), Ok(TailFrom::Ago(HumanDuration::seconds(600))));
+        for text in ["", "-1", "10 minutes", "99999999999999999999"] {
+            assert!(text.parse::<TailFrom>().is_err(), "{text}");
+        }
+    }
+}

@@ -1,0 +1,18 @@
+//! A small Kafka client for the commands that talk to a server: one connection, requests in order.
+//!
+//! A Strandline server leads every partition, so the bootstrap address is the only one that is used,
+//! which also works through a forwarded port. Record batches are built and read by storage's own
+//! format code.
+
+mod admin;
+mod connection;
+mod consumer;
+mod error;
+mod partitioner;
+mod producer;
+
+pub use admin::{Admin, TopicSetting};
+pub use consumer::{ConsumedRecord, Consumer, StartAt};
+pub use error::ClientError;
+pub use partitioner::Partitioner;
+pub use producer::{Delivery, OpenBatch, Producer, ProducerOptions};

@@ -1,0 +1,57 @@
+//! The data directory and the log in it: opened, probed, replayed.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use strandline_storage::log::{Log, LogSettings};
+use strandline_storage::object::{CountingStore, DataLocation, LogStore, OpenError, probe};
+use strandline_storage::seam::Seams;
+
+use crate::config::Config;
+use crate::failure::Failure;
+
+/// Opens the log for writing: this process becomes its one writer.
+///
+/// # Errors
+/// One sentence that names the path and what is wrong; nothing has been changed then.
+pub async fn open_log(config: &Config, seams: &Seams) -> Result<Log, Failure> {
+    let store = open_store(&config.data, DataLocation::open).await?;
+    probe(store.as_ref(), seams.rng.as_ref()).await.map_err(Failure::failed)?;
+    let started = seams.clock.monotonic();
+    let log = Log::open(store, log_settings(config), seams.clone()).await.map_err(Failure::failed)?;
+    let elapsed: Duration = seams.clock.monotonic().saturating_sub(started);
+    tracing::info!("opened the log in {} ms", elapsed.as_millis());
+    Ok(log)
+}
+
+/// Opens the log for reading only, beside a server that may be writing to it.
+pub async fn open_log_read_only(data: &str, seams: &Seams) -> Result<Log, Failure> {
+    let store = open_store(data, DataLocation::open_read_only).await?;
+    Log::open_read_only(store, LogSettings::default(), seams.clone()).await.map_err(Failure::failed)
+}
+
+async fn open_store(
+    data: &str,
+    open: impl FnOnce(&DataLocation) -> Result<Arc<dyn LogStore>, OpenError> + Send + 'static,
+) -> Result<Arc<dyn LogStore>, Failure> {
+    let location: DataLocation =
+        data.parse().map_err(|error: OpenError| Failure::Usage(error.to_string()))?;
+    let store = tokio::task::spawn_blocking(move || open(&location))
+        .await
+        .map_err(|error| Failure::failed(format!("opening {data} was interrupted: {error}")))?
+        .map_err(Failure::failed)?;
+    Ok(Arc::new(CountingStore::new(store)))
+}
+
+fn log_settings(config: &Config) -> LogSettings {
+    LogSettings {
+        node: format!("process {}", std::process::id()),
+        address: config.kafka.advertise.as_ref().unwrap_or(&config.kafka.listen).to_string(),
+        linger: config.storage.linger.map(|linger| linger.0),
+        commit_bytes_max: config.storage.commit_bytes_max.as_usize(),
+        pending_bytes_max: config.storage.pending_bytes_max.as_usize(),
+        tail_bytes_max: config.storage.tail_bytes_max.as_usize(),
+        cache_bytes_max: config.storage.cache_bytes_max.as_usize(),
+        ..LogSettings::default()
+    }
+}

@@ -1,0 +1,71 @@
+//! `strandline topic`: create, list, describe, delete.
+
+use crate::args::{TopicArgs, TopicCommand};
+use crate::failure::Failure;
+use crate::kafka_client::Admin;
+use crate::output::{Alignment, TextTable, print, print_line};
+use crate::units::HostPort;
+
+/// `strandline topic`.
+pub async fn run(args: TopicArgs) -> Result<(), Failure> {
+    match args.command {
+        TopicCommand::Create { topic, partitions, configs, bootstrap } => {
+            let mut admin = Admin::connect(&bootstrap.bootstrap).await?;
+            admin.create_topic(&topic, partitions, &configs).await?;
+            print_line(&format!("created topic \"{topic}\", partitions: {partitions}"))
+        }
+        TopicCommand::List { bootstrap } => list(&bootstrap.bootstrap).await,
+        TopicCommand::Describe { topic, all, bootstrap } => {
+            let shown = if all { Shown::AllSettings } else { Shown::ChangedSettings };
+            describe(&bootstrap.bootstrap, &topic, shown).await
+        }
+        TopicCommand::Delete { topic, bootstrap } => {
+            Admin::connect(&bootstrap.bootstrap).await?.delete_topic(&topic).await?;
+            print_line(&format!("deleted topic \"{topic}\""))
+        }
+    }
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Shown {
+    AllSettings,
+    ChangedSettings,
+}
+
+async fn list(address: &HostPort) -> Result<(), Failure> {
+    let mut admin = Admin::connect(address).await?;
+    let columns =
+        [("topic", Alignment::Left), ("partitions", Alignment::Right), ("records", Alignment::Right)];
+    let mut table = TextTable::new(&columns);
+    for topic in admin.topics().await? {
+        let ranges = admin.ranges(&topic).await?;
+        let records: i64 = ranges.iter().map(|range| range.latest - range.earliest).sum();
+        table.push(vec![topic.name, topic.partitions.len().to_string(), records.to_string()]);
+    }
+    print(&table.take_text())
+}
+
+async fn describe(address: &HostPort, name: &str, shown: Shown) -> Result<(), Failure> {
+    let mut admin = Admin::connect(address).await?;
+    let topic = admin.topic(name).await?;
+    let columns = [
+        ("partition", Alignment::Right),
+        ("first offset", Alignment::Right),
+        ("next offset", Alignment::Right),
+    ];
+    let mut partitions = TextTable::new(&columns);
+    for range in admin.ranges(&topic).await? {
+        partitions.push(vec![
+            range.partition.to_string(),
+            range.earliest.to_string(),
+            range.latest.to_string(),
+        ]);
+    }
+    let mut settings = TextTable::new(&[("setting", Alignment::Left), ("value", Alignment::Left)]);
+    for setting in admin.settings(name).await? {
+        if shown == Shown::AllSettings || !setting.is_default {
+            settings.push(vec![setting.name, setting.value]);
+        }
+    }
+    print(&format!("topic \"{name}\"\n\n{}\n{}", partitions.take_text(), settings.take_text()))
+}
