@@ -1,1 +1,8 @@
-//! Tests.
+//! Topics as tables over a log in memory: held against what a fetch returns, and against the work
+//! that a statement is allowed.
+
+mod cases;
+mod fixture;
+mod oracle;
+mod payload;
+mod work;
