@@ -1,0 +1,192 @@
+import java.nio.charset.StandardCharsets;
+import java.time.Duration;
+import java.util.ArrayList;
+import java.util.HashMap;
+import java.util.List;
+import java.util.Map;
+import java.util.Properties;
+import java.util.Set;
+import java.util.concurrent.TimeUnit;
+import org.apache.kafka.clients.admin.Admin;
+import org.apache.kafka.clients.admin.NewTopic;
+import org.apache.kafka.clients.admin.OffsetSpec;
+import org.apache.kafka.clients.consumer.ConsumerRecord;
+import org.apache.kafka.clients.consumer.KafkaConsumer;
+import org.apache.kafka.clients.consumer.OffsetAndTimestamp;
+import org.apache.kafka.clients.producer.KafkaProducer;
+import org.apache.kafka.clients.producer.ProducerRecord;
+import org.apache.kafka.common.TopicPartition;
+import org.apache.kafka.common.config.ConfigResource;
+import org.apache.kafka.common.header.internals.RecordHeader;
+
+/**
+ * The Java client against a running server. Prints "ok NAME" or "FAILED NAME: reason" for each check.
+ */
+public final class ClientCheck {
+    private static final long T = 1_700_000_000_000L;
+    private static final Duration POLL = Duration.ofMillis(500);
+    private static final int POLLS_MAX = 60;
+
+    private final String bootstrap;
+    private boolean failed;
+
+    private ClientCheck(String bootstrap) {
+        this.bootstrap = bootstrap;
+    }
+
+    private interface Check {
+        void run() throws Exception;
+    }
+
+    public static void main(String[] args) {
+        ClientCheck checks = new ClientCheck(args[0]);
+        for (String codec : List.of("none", "gzip", "snappy", "lz4", "zstd")) {
+            checks.check("java produces and consumes with " + codec, () -> checks.roundTrip(codec));
+        }
+        checks.check("java seeks by time inside a batch", checks::seekByTime);
+        checks.check("java asks for a time after all records", checks::timeAfterAll);
+        checks.check("java group commits and goes on", checks::groupGoesOn);
+        checks.check("java admin creates, describes and deletes", checks::admin);
+        System.exit(checks.failed ? 1 : 0);
+    }
+
+    private void check(String name, Check check) {
+        try {
+            check.run();
+            System.out.println("ok " + name);
+        } catch (Exception | AssertionError error) {
+            failed = true;
+            System.out.println("FAILED " + name + ": " + error);
+        }
+    }
+
+    private static void same(Object expected, Object found) {
+        if (!expected.equals(found)) {
+            throw new AssertionError("expected " + expected + ", found " + found);
+        }
+    }
+
+    private KafkaProducer<String, String> producer(String codec) {
+        Properties settings = new Properties();
+        settings.put("bootstrap.servers", bootstrap);
+        settings.put("compression.type", codec);
+        settings.put("linger.ms", "50");
+        settings.put("key.serializer", "org.apache.kafka.common.serialization.StringSerializer");
+        settings.put("value.serializer", "org.apache.kafka.common.serialization.StringSerializer");
+        return new KafkaProducer<>(settings);
+    }
+
+    private KafkaConsumer<String, String> consumer(String group) {
+        Properties settings = new Properties();
+        settings.put("bootstrap.servers", bootstrap);
+        settings.put("group.id", group);
+        settings.put("auto.offset.reset", "earliest");
+        settings.put("enable.auto.commit", "false");
+        settings.put("max.poll.records", "10");
+        settings.put("key.deserializer", "org.apache.kafka.common.serialization.StringDeserializer");
+        settings.put("value.deserializer", "org.apache.kafka.common.serialization.StringDeserializer");
+        return new KafkaConsumer<>(settings);
+    }
+
+    private void produce(String topic, String codec, int count, String filler) throws Exception {
+        try (KafkaProducer<String, String> producer = producer(codec)) {
+            for (int number = 0; number < count; number++) {
+                ProducerRecord<String, String> record =
+                    new ProducerRecord<>(topic, 0, T + number, "k" + number, filler + number);
+                record.headers().add(new RecordHeader("h", "x".getBytes(StandardCharsets.UTF_8)));
+                record.headers().add(new RecordHeader("n", null));
+                producer.send(record);
+            }
+            producer.flush();
+        }
+    }
+
+    private static List<ConsumerRecord<String, String>> take(KafkaConsumer<String, String> consumer, int count) {
+        List<ConsumerRecord<String, String>> records = new ArrayList<>();
+        for (int polls = 0; records.size() < count && polls < POLLS_MAX; polls++) {
+            consumer.poll(POLL).forEach(records::add);
+        }
+        if (records.size() < count) {
+            throw new AssertionError(records.size() + " of " + count + " records came");
+        }
+        return records;
+    }
+
+    private void roundTrip(String codec) throws Exception {
+        String topic = "java_" + codec;
+        String filler = "v".repeat(codec.equals("snappy") ? 20_000 : 10);
+        produce(topic, codec, 50, filler);
+        try (KafkaConsumer<String, String> consumer = consumer("java")) {
+            TopicPartition partition = new TopicPartition(topic, 0);
+            consumer.assign(Set.of(partition));
+            consumer.seekToBeginning(Set.of(partition));
+            List<ConsumerRecord<String, String>> records = take(consumer, 50);
+            for (int number = 0; number < 50; number++) {
+                ConsumerRecord<String, String> record = records.get(number);
+                same((long) number, record.offset());
+                same(T + number, record.timestamp());
+                same("k" + number, record.key());
+                same(filler + number, record.value());
+                same("x", new String(record.headers().lastHeader("h").value(), StandardCharsets.UTF_8));
+                same(true, record.headers().lastHeader("n").value() == null);
+            }
+        }
+    }
+
+    private void seekByTime() throws Exception {
+        try (KafkaConsumer<String, String> consumer = consumer("java")) {
+            TopicPartition partition = new TopicPartition("java_snappy", 0);
+            for (long step : List.of(0L, 7L, 49L)) {
+                Map<TopicPartition, OffsetAndTimestamp> found = consumer.offsetsForTimes(Map.of(partition, T + step));
+                same(step, found.get(partition).offset());
+                same(T + step, found.get(partition).timestamp());
+            }
+        }
+    }
+
+    private void timeAfterAll() throws Exception {
+        try (Admin admin = Admin.create(Map.of("bootstrap.servers", bootstrap))) {
+            admin.createTopics(List.of(new NewTopic("java_late", 3, (short) 1))).all().get(30, TimeUnit.SECONDS);
+        }
+        produce("java_late", "none", 1, "v");
+        try (KafkaConsumer<String, String> consumer = consumer("java")) {
+            Map<TopicPartition, Long> asked = new HashMap<>();
+            for (int partition = 0; partition < 3; partition++) {
+                asked.put(new TopicPartition("java_late", partition), partition == 0 ? T : T + 86_400_000L);
+            }
+            Map<TopicPartition, OffsetAndTimestamp> found = consumer.offsetsForTimes(asked);
+            same(0L, found.get(new TopicPartition("java_late", 0)).offset());
+            same(true, found.get(new TopicPartition("java_late", 1)) == null);
+            same(true, found.get(new TopicPartition("java_late", 2)) == null);
+        }
+    }
+
+    private void groupGoesOn() throws Exception {
+        for (int round = 0; round < 2; round++) {
+            try (KafkaConsumer<String, String> consumer = consumer("java_group")) {
+                consumer.subscribe(List.of("java_zstd"));
+                List<ConsumerRecord<String, String>> records = take(consumer, 10);
+                same((long) round * 10, records.get(0).offset());
+                consumer.commitSync();
+            }
+        }
+    }
+
+    private void admin() throws Exception {
+        try (Admin admin = Admin.create(Map.of("bootstrap.servers", bootstrap))) {
+            NewTopic topic = new NewTopic("java_admin", 2, (short) 3).configs(Map.of("max.message.bytes", "2000"));
+            admin.createTopics(List.of(topic)).all().get(30, TimeUnit.SECONDS);
+            same(true, admin.listTopics().names().get(30, TimeUnit.SECONDS).contains("java_admin"));
+            ConfigResource resource = new ConfigResource(ConfigResource.Type.TOPIC, "java_admin");
+            String value = admin.describeConfigs(List.of(resource)).all().get(30, TimeUnit.SECONDS)
+                .get(resource).get("max.message.bytes").value();
+            same("2000", value);
+            TopicPartition partition = new TopicPartition("java_snappy", 0);
+            long greatest = admin.listOffsets(Map.of(partition, OffsetSpec.maxTimestamp())).all()
+                .get(30, TimeUnit.SECONDS).get(partition).offset();
+            same(49L, greatest);
+            admin.deleteTopics(List.of("java_admin")).all().get(30, TimeUnit.SECONDS);
+            same(false, admin.listTopics().names().get(30, TimeUnit.SECONDS).contains("java_admin"));
+        }
+    }
+}

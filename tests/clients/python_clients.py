@@ -1,0 +1,81 @@
+"""confluent-kafka and psycopg against a running server: BOOTSTRAP PG."""
+
+import datetime
+import sys
+
+from confluent_kafka import OFFSET_END, TopicPartition
+
+from checks import Checks, connect, consumer, create_topic, offset_at, one, produce, same, take
+
+T = 1_700_000_000_000
+CODECS = ["none", "gzip", "snappy", "lz4", "zstd"]
+
+
+def main(bootstrap, pg):
+    checks = Checks()
+    for codec in CODECS:
+        with checks.check(f"confluent-kafka produces and consumes with {codec}"):
+            round_trip(bootstrap, codec)
+    with checks.check("confluent-kafka seeks by time"):
+        for step in (0, 7, 99):
+            same(offset_at(bootstrap, "python_zstd", T + step), step)
+        same(offset_at(bootstrap, "python_zstd", T + 100), OFFSET_END)
+    with checks.check("confluent-kafka group commits and goes on"):
+        group_goes_on(bootstrap)
+    with connect(pg) as connection:
+        with checks.check("psycopg reads rows with their types"):
+            types(bootstrap, connection)
+        with checks.check("psycopg sends parameters"):
+            after = datetime.datetime.fromtimestamp((T + 90) / 1000, datetime.timezone.utc)
+            statement = "SELECT count(*) FROM python_none WHERE ts >= %s AND _value <> %s"
+            same(one(connection, statement, (after, "v95")), 9)
+        with checks.check("psycopg runs a statement often enough for prepared and binary use"):
+            for _ in range(10):
+                with connection.cursor(binary=True) as cursor:
+                    row = cursor.execute("SELECT ts, _offset FROM python_none WHERE _offset = %s", (5,)).fetchone()
+                    same((int(row[0].timestamp() * 1000), row[1]), (T + 5, 5))
+        with checks.check("psycopg errors carry the SQLSTATE"):
+            try:
+                connection.execute("SELECT * FROM nowhere")
+            except Exception as error:
+                same(error.sqlstate, "42P01")
+            else:
+                raise AssertionError("the statement did not fail")
+    checks.end()
+
+
+def round_trip(bootstrap, codec):
+    topic = f"python_{codec}"
+    create_topic(bootstrap, topic)
+    produce(bootstrap, topic, [(T + step, f"v{step}") for step in range(100)], codec)
+    client = consumer(bootstrap, "python")
+    client.assign([TopicPartition(topic, 0, 0)])
+    messages = take(client, 100)
+    client.close()
+    same([message.offset() for message in messages], list(range(100)))
+    same([message.value().decode() for message in messages], [f"v{step}" for step in range(100)])
+    same([message.timestamp()[1] for message in messages], [T + step for step in range(100)])
+
+
+def group_goes_on(bootstrap):
+    for start in (0, 10):
+        client = consumer(bootstrap, "python_group")
+        client.subscribe(["python_lz4"])
+        messages = take(client, 10)
+        same(messages[0].offset(), start)
+        client.commit(message=messages[-1], asynchronous=False)
+        client.close()
+
+
+def types(bootstrap, connection):
+    create_topic(bootstrap, "python_types")
+    value = '{"n": 9007199254740993, "f": 1.5, "ok": true, "s": "text", "j": {"a": [1]}, "at": "2015-09-12T12:00:00Z"}'
+    produce(bootstrap, "python_types", [(T, value)])
+    row = connection.execute("SELECT n, f, ok, s, j, at, ts, _key FROM python_types").fetchone()
+    at = datetime.datetime(2015, 9, 12, 12, tzinfo=datetime.timezone.utc)
+    ts = datetime.datetime.fromtimestamp(T / 1000, datetime.timezone.utc)
+    same(row, (9007199254740993, 1.5, True, "text", {"a": [1]}, at, ts, None))
+
+
+if __name__ == "__main__":
+    main(sys.argv[1], sys.argv[2])

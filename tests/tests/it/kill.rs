@@ -1,0 +1,114 @@
+//! kill -9 at any moment: what was acknowledged is there, once, at its offset.
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::{Arc, Mutex};
+use std::time::Duration;
+
+use rdkafka::producer::{FutureProducer, FutureRecord};
+use rdkafka::util::Timeout;
+
+use crate::kafka::producer;
+use crate::raw::{FetchLimits, RawClient, records};
+use crate::server::Server;
+use crate::sql::Sql;
+
+const ROUNDS: usize = 10;
+const TOPIC: &str = "killed";
+/// Records acknowledged in a round before the server is killed under the rest.
+const ACKED_PER_ROUND: usize = 300;
+const WRITERS: usize = 8;
+
+/// The offset that each acknowledged value got, written down outside of the server.
+type Acked = Arc<Mutex<BTreeMap<String, i64>>>;
+
+#[tokio::test(flavor = "multi_thread")]
+async fn no_acknowledged_record_is_lost_doubled_or_moved_by_kill_9() {
+    let mut server = Server::start();
+    RawClient::connect(server.kafka).create_topic(TOPIC, 1, &[]);
+    let settings = [("enable.idempotence", "true"), ("message.timeout.ms", "60000")];
+    let producer = producer(&server.bootstrap(), &settings);
+    let acked = Acked::default();
+    let is_over = Arc::new(AtomicBool::new(false));
+    let writers: Vec<_> = (0..WRITERS)
+        .map(|writer| tokio::spawn(write(writer, producer.clone(), acked.clone(), is_over.clone())))
+        .collect();
+    let mut seen = BTreeMap::new();
+    for round in 0..ROUNDS {
+        acknowledged(&acked, (round + 1) * ACKED_PER_ROUND).await;
+        server.kill();
+        // All acknowledgements of the killed process; the next one cannot have given any yet.
+        let acked = acked.lock().expect("no writer panics").clone();
+        server.start_again();
+        let stored = stored(&server);
+        check_acked(&stored, &acked);
+        check_not_reissued(&stored, &mut seen);
+    }
+    is_over.store(true, Ordering::Relaxed);
+    for writer in writers {
+        writer.await.expect("every record is acknowledged in the end");
+    }
+    let stored = stored(&server);
+    check_acked(&stored, &acked.lock().expect("no writer panics"));
+    check_not_reissued(&stored, &mut seen);
+    let sql = Sql::connect(&server).await;
+    let counts = sql.rows(&format!("SELECT count(*), count(DISTINCT _value) FROM {TOPIC}")).await;
+    assert_eq!(counts[0], [Some(stored.len().to_string()), Some(stored.len().to_string())]);
+}
+
+async fn write(writer: usize, producer: FutureProducer, acked: Acked, is_over: Arc<AtomicBool>) {
+    let mut number = 0;
+    while !is_over.load(Ordering::Relaxed) {
+        let value = format!("{writer}-{number}");
+        let record = FutureRecord::<str, str>::to(TOPIC).payload(&value);
+        let delivery = producer.send(record, Timeout::Never).await.expect("it is delivered in the end");
+        acked.lock().expect("no writer panics").insert(value, delivery.offset);
+        number += 1;
+    }
+}
+
+/// Waits until so many records are acknowledged.
+async fn acknowledged(acked: &Acked, count: usize) {
+    let reached = async {
+        let mut pause = tokio::time::interval(Duration::from_millis(5));
+        while acked.lock().expect("no writer panics").len() < count {
+            pause.tick().await;
+        }
+    };
+    let bound = Duration::from_secs(120);
+    tokio::time::timeout(bound, reached).await.expect("records are acknowledged in time");
+}
+
+/// Value by offset, of everything that is stored.
+fn stored(server: &Server) -> BTreeMap<i64, String> {
+    let mut client = RawClient::connect(server.kafka);
+    let end = client.list_offset(TOPIC, 0, -1).0;
+    let mut stored = BTreeMap::new();
+    let mut next = 0;
+    while next < end {
+        let fetched = records(&client.fetch(TOPIC, 0, FetchLimits::from(next)));
+        assert!(!fetched.is_empty(), "nothing at offset {next} of {end}");
+        for record in fetched {
+            next = record.offset + 1;
+            let value = String::from_utf8(record.value.unwrap_or_default()).expect("values are text");
+            stored.insert(record.offset, value);
+        }
+    }
+    stored
+}
+
+fn check_acked(stored: &BTreeMap<i64, String>, acked: &BTreeMap<String, i64>) {
+    for (value, offset) in acked {
+        assert_eq!(stored.get(offset), Some(value), "offset {offset}");
+    }
+    let values: BTreeSet<&String> = stored.values().collect();
+    assert_eq!(values.len(), stored.len(), "no value is stored twice");
+}
+
+/// What was seen at an offset once stays there.
+fn check_not_reissued(stored: &BTreeMap<i64, String>, seen: &mut BTreeMap<i64, String>) {
+    for (offset, value) in seen.iter() {
+        assert_eq!(stored.get(offset), Some(value), "offset {offset} was given out twice");
+    }
+    seen.extend(stored.iter().map(|(offset, value)| (*offset, value.clone())));
+}

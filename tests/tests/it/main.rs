@@ -1,0 +1,18 @@
+//! One test binary: each module is a view of the server from outside.
+//!
+//! `server` runs the real binary, `raw` speaks the Kafka protocol byte by byte, `sql` and `kafka` are
+//! real clients. A case "two ways" is checked on a running server and again after a kill and a
+//! restart, when everything is read back from the log's objects.
+
+mod bad_input;
+mod cases_decoding;
+mod cases_names;
+mod cases_records;
+mod cases_time;
+mod clients;
+mod command_line;
+mod kafka;
+mod kill;
+mod raw;
+mod server;
+mod sql;

@@ -1,0 +1,177 @@
+//! The real binary as a child process: started on free ports, waited for, killed, started again.
+
+use std::io::{BufRead, BufReader};
+use std::net::SocketAddr;
+use std::path::{Path, PathBuf};
+use std::process::{Child, Command, ExitStatus, Output, Stdio};
+use std::sync::{OnceLock, mpsc};
+use std::time::Duration;
+
+use tempfile::TempDir;
+
+/// How long a start may take, also on a busy machine.
+const READY_BOUND: Duration = Duration::from_secs(120);
+const ANY_PORT: &str = "127.0.0.1:0";
+
+/// The path of the binary under test.
+pub fn binary() -> &'static Path {
+    static BINARY: OnceLock<PathBuf> = OnceLock::new();
+    BINARY.get_or_init(|| {
+        if let Some(path) = std::env::var_os("STRANDLINE_TEST_BINARY") {
+            return path.into();
+        }
+        let test = std::env::current_exe().expect("a test knows its own path");
+        let target = test.ancestors().nth(2).expect("tests are built below the target directory");
+        let path = target.join("strandline");
+        if !path.exists() {
+            build();
+        }
+        assert!(path.exists(), "{} was not built", path.display());
+        path
+    })
+}
+
+/// `cargo test --workspace` builds the binary for the command line's own tests; a run of this package
+/// alone does not.
+fn build() {
+    let status = Command::new(env!("CARGO"))
+        .args(["build", "--workspace", "--bin", "strandline"])
+        .current_dir(env!("CARGO_MANIFEST_DIR"))
+        .status()
+        .expect("cargo runs");
+    assert!(status.success(), "the binary does not build");
+}
+
+/// The binary with no settings from this process's environment.
+pub fn command() -> Command {
+    let mut command = Command::new(binary());
+    for (name, _) in std::env::vars_os() {
+        if name.to_string_lossy().starts_with("STRANDLINE_") {
+            command.env_remove(name);
+        }
+    }
+    command
+}
+
+/// Runs the binary to its end.
+pub fn run(args: &[&str]) -> Output {
+    command().args(args).stdin(Stdio::null()).output().expect("the binary runs")
+}
+
+/// Standard output of a run that has to succeed.
+pub fn run_ok(args: &[&str]) -> String {
+    let output = run(args);
+    assert!(output.status.success(), "{args:?}: {}", String::from_utf8_lossy(&output.stderr));
+    String::from_utf8(output.stdout).expect("the output is UTF-8")
+}
+
+/// A running server and its data directory, which goes when the server is dropped.
+pub struct Server {
+    child: Child,
+    directory: TempDir,
+    extra: Vec<String>,
+    pub kafka: SocketAddr,
+    pub pg: SocketAddr,
+    pub http: SocketAddr,
+}
+
+impl Server {
+    pub fn start() -> Self {
+        Self::start_with(&[])
+    }
+
+    pub fn start_with(extra: &[&str]) -> Self {
+        let directory = tempfile::tempdir().expect("a temporary directory");
+        let extra: Vec<String> = extra.iter().map(|arg| (*arg).to_owned()).collect();
+        let ports = [ANY_PORT, ANY_PORT, ANY_PORT].map(str::to_owned);
+        let (child, [kafka, pg, http]) = spawn(&data_of(&directory), &ports, &extra);
+        Self { child, directory, extra, kafka, pg, http }
+    }
+
+    pub fn data(&self) -> PathBuf {
+        data_of(&self.directory)
+    }
+
+    /// SIGKILL: nothing is drained.
+    pub fn kill(&mut self) {
+        self.child.kill().expect("the server is ours to kill");
+        self.child.wait().expect("a killed process ends");
+    }
+
+    /// Starts on the same data and the same ports.
+    pub fn start_again(&mut self) {
+        let ports = [self.kafka, self.pg, self.http].map(|address| address.to_string());
+        let (child, _) = spawn(&self.data(), &ports, &self.extra);
+        self.child = child;
+    }
+
+    /// SIGTERM, and what the server made of it.
+    pub fn terminate(&mut self) -> ExitStatus {
+        let status = Command::new("kill").args(["-TERM", &self.child.id().to_string()]).status();
+        assert!(status.expect("kill runs").success());
+        self.child.wait().expect("the server ends")
+    }
+
+    pub fn bootstrap(&self) -> String {
+        self.kafka.to_string()
+    }
+}
+
+impl Drop for Server {
+    fn drop(&mut self) {
+        // It may have ended already.
+        let _ = self.child.kill();
+        let _ = self.child.wait();
+    }
+}
+
+fn data_of(directory: &TempDir) -> PathBuf {
+    directory.path().join("data")
+}
+
+fn spawn(data: &Path, ports: &[String; 3], extra: &[String]) -> (Child, [SocketAddr; 3]) {
+    let [kafka, pg, http] = ports;
+    let mut child = command()
+        .args(["serve", "--kafka-listen", kafka, "--pg-listen", pg, "--http-listen", http, "--data"])
+        .arg(data)
+        .args(extra)
+        .env("STRANDLINE_KAFKA_GROUP_INITIAL_REBALANCE_DELAY", "0")
+        .env("STRANDLINE_LOG", "warn")
+        .stdin(Stdio::null())
+        .stdout(Stdio::piped())
+        .spawn()
+        .expect("the binary runs");
+    let output = child.stdout.take().expect("standard output is piped");
+    let (sender, receiver) = mpsc::channel();
+    std::thread::spawn(move || {
+        for line in BufReader::new(output).lines().map_while(Result::ok) {
+            // Only the first line is waited for.
+            let _ = sender.send(line);
+        }
+    });
+    match receiver.recv_timeout(READY_BOUND) {
+        Ok(line) => (child, addresses(&line)),
+        Err(error) => {
+            let _ = child.kill();
+            panic!("the server did not become ready: {error}, {:?}", child.wait());
+        }
+    }
+}
+
+/// The three addresses in "strandline is ready: Kafka on A, Postgres on B, HTTP on C, data in D".
+fn addresses(line: &str) -> [SocketAddr; 3] {
+    let address = |name: &str| {
+        let (_, rest) = line.split_once(name).unwrap_or_else(|| panic!("no {name}in \"{line}\""));
+        let text = rest.split(',').next().unwrap_or_default();
+        text.parse().unwrap_or_else(|error| panic!("{text}: {error}"))
+    };
+    [address("Kafka on "), address("Postgres on "), address("HTTP on ")]
+}
+
+/// Checks the same twice: on the running server, and after a kill and a restart.
+pub async fn in_memory_and_after_restart(server: &mut Server, check: impl AsyncFn(&Server)) {
+    check(server).await;
+    server.kill();
+    server.start_again();
+    check(server).await;
+}
