@@ -16,6 +16,7 @@ mod pg_type;
 mod relations;
 mod rewrite;
 mod statement;
+mod time;
 
 pub use catalog::{CatalogTable, catalog_table, catalog_tables};
 pub use error::{SqlError, SqlErrorKind};
@@ -23,7 +24,7 @@ pub use functions::{FunctionContext, Settings, register_functions};
 pub use parse::{CHAINED_OPERATORS_MAX, NESTING_MAX, parse};
 pub use pg_type::{PgType, TYPE_METADATA_KEY};
 pub use relations::{FIRST_USER_OID, Relation, RelationColumn, RelationKind, Relations, SessionInfo};
-pub use rewrite::{Rewritten, rewrite};
+pub use rewrite::{Rewritten, canonical_time_zone, rewrite};
 pub use statement::{
     AccessMode, Explain, ExplainDetail, ExplainMode, Parsed, SetScope, Statement, Transaction,
     TransactionModes,

@@ -1,4 +1,19 @@
 //! The functions that PostgreSQL has and DataFusion lacks or answers differently.
+//!
+//! Those whose names begin with `strandline_` are put in by the rewriter and are no part of the
+//! language.
+
+mod catalog;
+mod headers;
+mod interval;
+mod names;
+mod pattern;
+mod scalar;
+mod session;
+mod single;
+mod time;
+mod to_char;
+mod values;
 
 use std::fmt::Debug;
 use std::sync::Arc;
@@ -8,6 +23,49 @@ use datafusion::execution::FunctionRegistry;
 
 use crate::relations::Relations;
 use crate::statement::SetScope;
+
+/// `timezone(zone, time)`: between an instant and the time on a wall clock.
+pub(crate) const TIMEZONE: &str = "timezone";
+/// `(instant)`: the next whole millisecond.
+pub(crate) const CEIL_MS: &str = "strandline_ceil_ms";
+/// `(instant)`: the whole millisecond before.
+pub(crate) const FLOOR_MS: &str = "strandline_floor_ms";
+/// `(value, zone)`: a cast to timestamptz.
+pub(crate) const TIMESTAMPTZ: &str = "strandline_timestamptz";
+/// `(value, zone)`: a cast to timestamp.
+pub(crate) const TIMESTAMP: &str = "strandline_timestamp";
+/// `(value, zone)`: a cast to text.
+pub(crate) const TEXT: &str = "strandline_text";
+/// `(unit, time, zone)`: `date_trunc` in a zone.
+pub(crate) const DATE_TRUNC: &str = "strandline_date_trunc";
+/// `(field, time)`: seconds and their parts with the fraction.
+pub(crate) const SECONDS: &str = "strandline_seconds";
+/// `(text, pattern, zone)` or `(seconds, zone)`.
+pub(crate) const TO_TIMESTAMP: &str = "strandline_to_timestamp";
+/// `(text, pattern, zone)`.
+pub(crate) const TO_DATE: &str = "strandline_to_date";
+/// `(interval, number)`.
+pub(crate) const INTERVAL_MULTIPLY: &str = "strandline_interval_multiply";
+/// `(interval, number)`.
+pub(crate) const INTERVAL_DIVIDE: &str = "strandline_interval_divide";
+/// `(pattern, escape)`: a LIKE pattern with the backslash as its escape.
+pub(crate) const LIKE_PATTERN: &str = "strandline_like_pattern";
+/// `(value)`: a cast to oid.
+pub(crate) const OID: &str = "strandline_oid";
+/// `(value)`: a cast to bytea.
+pub(crate) const BYTEA: &str = "strandline_bytea";
+/// `(value)`: a cast to json.
+pub(crate) const JSON: &str = "strandline_json";
+/// `(name)`: the oid of a relation, which must exist.
+pub(crate) const REGCLASS: &str = "strandline_regclass";
+/// `(oid)`: the name of a relation.
+pub(crate) const REGCLASS_NAME: &str = "strandline_regclass_name";
+/// `(oid)`: the name of a type.
+pub(crate) const REGTYPE_NAME: &str = "strandline_regtype_name";
+/// `(oid)`: the name of a schema.
+pub(crate) const NAMESPACE_NAME: &str = "strandline_namespace_name";
+/// The aggregate that insists on one row.
+pub(crate) const SINGLE_VALUE: &str = "strandline_single_value";
 
 /// The settings of a session, for `current_setting` and `set_config`.
 pub trait Settings: Debug + Send + Sync {
@@ -39,6 +97,56 @@ pub struct FunctionContext {
 ///
 /// # Errors
 /// When the registry does not take a function.
-pub fn register_functions(_registry: &mut dyn FunctionRegistry, _context: &FunctionContext) -> Result<()> {
+pub fn register_functions(registry: &mut dyn FunctionRegistry, context: &FunctionContext) -> Result<()> {
+    let pure = [
+        catalog::functions(),
+        headers::functions(),
+        interval::functions(),
+        pattern::functions(),
+        time::functions(),
+        to_char::functions(),
+        values::functions(),
+    ];
+    for scalar in pure.into_iter().flatten() {
+        registry.register_udf(Arc::new(scalar.into_udf()))?;
+    }
+    for scalar in session::functions(context).into_iter().chain(names::functions(context)) {
+        registry.register_udf(Arc::new(scalar.into_udf()))?;
+    }
+    registry.register_udaf(Arc::new(single::aggregate()))?;
     Ok(())
+}
+
+/// Whether a function answers one value, so that it can stand in FROM as a table of one row.
+pub(crate) fn is_scalar(name: &str) -> bool {
+    session::NAMES.contains(&name) || name == "now"
+}
+
+/// Whether a function is an aggregate of the planner.
+pub(crate) fn is_aggregate(name: &str) -> bool {
+    const COMMON: &[&str] = &[
+        "array_agg",
+        "avg",
+        "bit_and",
+        "bit_or",
+        "bool_and",
+        "bool_or",
+        "count",
+        "every",
+        "first_value",
+        "last_value",
+        "max",
+        "median",
+        "min",
+        "percentile_cont",
+        "string_agg",
+        "sum",
+        SINGLE_VALUE,
+    ];
+    COMMON.contains(&name)
+        || name.starts_with("stddev")
+        || name.starts_with("var")
+        || name.starts_with("approx_")
+        || name.starts_with("regr_")
+        || name.starts_with("co") && matches!(name, "corr" | "covar" | "covar_pop" | "covar_samp")
 }

@@ -9,7 +9,7 @@ mod session;
 use datafusion::sql::sqlparser::ast;
 use datafusion::sql::sqlparser::dialect::PostgreSqlDialect;
 use datafusion::sql::sqlparser::parser::{Parser, ParserError};
-use datafusion::sql::sqlparser::tokenizer::{Location, Token, TokenWithSpan, Tokenizer};
+use datafusion::sql::sqlparser::tokenizer::{Location, Span, Token, TokenWithSpan, Tokenizer};
 
 use crate::error::{SqlError, SqlErrorKind};
 use crate::statement::{Parsed, Statement};
@@ -30,35 +30,32 @@ pub fn parse(text: &str) -> Result<Vec<Parsed>, SqlError> {
     let lines = Lines::new(text);
     let tokens = Tokenizer::new(&PostgreSqlDialect {}, text)
         .tokenize_with_location()
-        .map_err(|error| syntax_error(&lines, &error.to_string()))?;
+        .map_err(|error| syntax_error(Some(&lines), &error.to_string()))?;
+    let tokens: Vec<TokenWithSpan> = tokens.into_iter().map(|token| lines.on_one_line(token)).collect();
     tokens
         .split(|token| token.token == Token::SemiColon)
         .filter(|piece| piece.iter().any(|token| !is_blank(token)))
-        .map(|piece| parse_one(text, &lines, piece))
+        .map(|piece| parse_one(text, piece))
         .collect()
 }
 
-fn parse_one(text: &str, lines: &Lines, piece: &[TokenWithSpan]) -> Result<Parsed, SqlError> {
+fn parse_one(text: &str, piece: &[TokenWithSpan]) -> Result<Parsed, SqlError> {
     let tokens: Vec<TokenWithSpan> = piece.iter().filter(|token| !is_blank(token)).cloned().collect();
     let (Some(first), Some(last)) = (tokens.first(), tokens.last()) else {
         return Err(SqlError::new(SqlErrorKind::Syntax, "empty statement"));
     };
-    let start = lines.byte(first.span.start);
-    let end = lines.byte(last.span.end).max(start);
-    let position = Some(lines.position(first.span.start));
+    let start = byte_at(text, first.span.start);
+    let end = byte_at(text, last.span.end).max(start);
+    let position = position_of(first.span.start);
     check_depth(&tokens).map_err(|error| error.at(position))?;
     let statement = match session::parse(&tokens) {
         Some(statement) => statement.map_err(|error| error.at(position))?,
-        None => parse_query(lines, tokens, position)?,
+        None => parse_query(tokens, position)?,
     };
     Ok(Parsed { statement, text: text.get(start..end).unwrap_or(text).to_owned() })
 }
 
-fn parse_query(
-    lines: &Lines,
-    tokens: Vec<TokenWithSpan>,
-    position: Option<usize>,
-) -> Result<Statement, SqlError> {
+fn parse_query(tokens: Vec<TokenWithSpan>, position: Option<usize>) -> Result<Statement, SqlError> {
     let verb = first_word(&tokens);
     let dialect = PostgreSqlDialect {};
     let mut parser =
@@ -79,7 +76,7 @@ fn parse_query(
         )
         .at(position)),
         Err(_) if is_refused_verb(&verb) => Err(refused(&verb).at(position)),
-        Err(error) => Err(syntax_error(lines, &error.to_string())),
+        Err(error) => Err(syntax_error(None, &error.to_string())),
     }
 }
 
@@ -212,55 +209,54 @@ fn deepens(token: &Token) -> bool {
 }
 
 /// Finds places in a text from the lines and columns of the tokenizer.
-struct Lines<'a> {
-    text: &'a str,
-    /// Byte and character at which each line begins.
-    starts: Vec<(usize, usize)>,
+struct Lines {
+    /// The character at which each line begins, counted from 0.
+    starts: Vec<usize>,
 }
 
-impl<'a> Lines<'a> {
-    fn new(text: &'a str) -> Self {
-        let mut starts = vec![(0, 0)];
-        for (character, (byte, value)) in text.char_indices().enumerate() {
-            if value == '\n' {
-                starts.push((byte + 1, character + 1));
-            }
-        }
-        Self { text, starts }
+impl Lines {
+    fn new(text: &str) -> Self {
+        let breaks = text.chars().enumerate().filter(|(_, value)| *value == '\n');
+        Self { starts: std::iter::once(0).chain(breaks.map(|(index, _)| index + 1)).collect() }
     }
 
-    fn start(&self, location: Location) -> (usize, usize) {
-        let line = usize::try_from(location.line.saturating_sub(1)).unwrap_or(0);
-        self.starts.get(line).copied().unwrap_or((0, 0))
+    /// The place as if the text were one line, so that every span in the tree is a position.
+    fn flat(&self, location: Location) -> Location {
+        let line = usize::try_from(location.line).unwrap_or(0);
+        let start = line.checked_sub(1).and_then(|line| self.starts.get(line)).copied().unwrap_or(0);
+        Location { line: 1, column: location.column.saturating_add(start as u64) }
     }
 
-    /// The character that a location names, counted from 1.
-    fn position(&self, location: Location) -> usize {
-        let column = usize::try_from(location.column).unwrap_or(1).max(1);
-        self.start(location).1.saturating_add(column)
-    }
-
-    /// The byte at which a location lies.
-    fn byte(&self, location: Location) -> usize {
-        let start = self.start(location).0;
-        let column = usize::try_from(location.column.saturating_sub(1)).unwrap_or(0);
-        self.text[start..].char_indices().nth(column).map_or(self.text.len(), |(byte, _)| start + byte)
+    fn on_one_line(&self, mut token: TokenWithSpan) -> TokenWithSpan {
+        token.span = Span { start: self.flat(token.span.start), end: self.flat(token.span.end) };
+        token
     }
 }
 
-/// The parser's messages end with a place, which becomes a position.
-fn syntax_error(lines: &Lines, message: &str) -> SqlError {
+/// The character that a flat location names, counted from 1; `None` when there is no location.
+pub(crate) fn position_of(location: Location) -> Option<usize> {
+    usize::try_from(location.column).ok().filter(|column| *column > 0)
+}
+
+fn byte_at(text: &str, location: Location) -> usize {
+    let characters = position_of(location).unwrap_or(1) - 1;
+    text.char_indices().nth(characters).map_or(text.len(), |(byte, _)| byte)
+}
+
+/// The parser's messages end with a place, which becomes a position. The tokenizer's places still
+/// have lines; the parser's are flat.
+fn syntax_error(lines: Option<&Lines>, message: &str) -> SqlError {
     let message = message.strip_prefix("sql parser error: ").unwrap_or(message);
     let (what, place) = match message.rsplit_once(" at Line: ") {
         Some((what, place)) => (what, parse_location(place)),
         None => (message, None),
     };
-    let position = place.map(|location| lines.position(location));
+    let place = place.map(|location| lines.map_or(location, |lines| lines.flat(location)));
     let mut what = what.to_owned();
     if let Some(first) = what.get_mut(..1) {
         first.make_ascii_lowercase();
     }
-    SqlError::new(SqlErrorKind::Syntax, format!("syntax error: {what}")).at(position)
+    SqlError::new(SqlErrorKind::Syntax, format!("syntax error: {what}")).at(place.and_then(position_of))
 }
 
 fn parse_location(place: &str) -> Option<Location> {

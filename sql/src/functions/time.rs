@@ -1,0 +1,438 @@
+//! Functions of times: between instants and wall clocks, cut to units and buckets, as text.
+//!
+//! Instants keep the precision that they come in, so that a time that only fits milliseconds never
+//! has to fit nanoseconds.
+
+use std::sync::Arc;
+
+use chrono::{
+    DateTime, Datelike, Days, Months, NaiveDate, NaiveDateTime, NaiveTime, TimeDelta, Timelike, Utc,
+};
+use datafusion::arrow::array::{ArrayRef, Float64Array, Int64Array, IntervalMonthDayNanoArray};
+use datafusion::arrow::compute::cast;
+use datafusion::arrow::datatypes::{DataType, IntervalMonthDayNano, IntervalUnit, TimeUnit};
+use datafusion::common::{exec_datafusion_err, exec_err, plan_err};
+use datafusion::error::Result;
+
+use super::scalar::{Column, Inputs, Scalar};
+use super::{CEIL_MS, DATE_TRUNC, FLOOR_MS, SECONDS, TIMESTAMP, TIMESTAMPTZ, TIMEZONE};
+use crate::time::literal::{self, Clock};
+use crate::time::zone::Zone;
+
+pub(super) fn functions() -> Vec<Scalar> {
+    vec![
+        Scalar::new(TIMEZONE, (2, 2), |types| Ok(other_side(&types[1])), timezone),
+        Scalar::of_type(CEIL_MS, (1, 1), instant_type(TimeUnit::Millisecond), |inputs| whole_ms(inputs, 999)),
+        Scalar::of_type(FLOOR_MS, (1, 1), instant_type(TimeUnit::Millisecond), |inputs| whole_ms(inputs, 0)),
+        Scalar::new(TIMESTAMPTZ, (2, 2), |types| Ok(instant_type(unit_of(&types[0]))), to_instant),
+        Scalar::new(
+            TIMESTAMP,
+            (2, 2),
+            |types| Ok(DataType::Timestamp(unit_of(&types[0]), None)),
+            to_wall_clock,
+        ),
+        Scalar::new(DATE_TRUNC, (3, 3), |types| time_type(&types[1]), date_trunc),
+        Scalar::of_type(SECONDS, (2, 2), DataType::Float64, seconds),
+        Scalar::new("date_bin", (2, 3), |types| time_type(&types[1]), |inputs| bucket(inputs, EPOCH_ORIGIN)),
+        Scalar::new(
+            "time_bucket",
+            (2, 3),
+            |types| time_type(&types[1]),
+            |inputs| bucket(inputs, MONDAY_ORIGIN),
+        ),
+    ]
+}
+
+pub(super) fn instant_type(unit: TimeUnit) -> DataType {
+    DataType::Timestamp(unit, Some("UTC".into()))
+}
+
+/// The precision of a time, microseconds for what is no timestamp.
+fn unit_of(data_type: &DataType) -> TimeUnit {
+    match data_type {
+        DataType::Timestamp(unit, _) => *unit,
+        _ => TimeUnit::Microsecond,
+    }
+}
+
+/// The type of a time, dates being timestamps at midnight.
+fn time_type(data_type: &DataType) -> Result<DataType> {
+    match data_type {
+        DataType::Timestamp(..) => Ok(data_type.clone()),
+        DataType::Date32 | DataType::Date64 | DataType::Null => {
+            Ok(DataType::Timestamp(TimeUnit::Microsecond, None))
+        }
+        other => plan_err!("a time is needed, not {other}"),
+    }
+}
+
+/// `timezone` turns an instant into a time on a wall clock and back.
+fn other_side(data_type: &DataType) -> DataType {
+    match data_type {
+        DataType::Timestamp(unit, Some(_)) => DataType::Timestamp(*unit, None),
+        other => instant_type(unit_of(other)),
+    }
+}
+
+/// An argument that holds times, as numbers of its unit.
+pub(super) struct Times {
+    values: Column<Int64Array>,
+    pub(super) unit: TimeUnit,
+    pub(super) is_instant: bool,
+}
+
+impl Times {
+    pub(super) fn of(inputs: &Inputs, index: usize) -> Result<Self> {
+        let data_type = time_type(inputs.array(index)?.data_type())?;
+        let DataType::Timestamp(unit, zone) = &data_type else {
+            return exec_err!("a time is needed, not {data_type}");
+        };
+        let times = inputs.cast(index, &data_type)?;
+        let values = inputs.with_array(index, cast(&times, &DataType::Int64)?)?;
+        Ok(Self { values, unit: *unit, is_instant: zone.is_some() })
+    }
+
+    /// The time of a row, read as if it were UTC; `None` also for what no calendar holds.
+    pub(super) fn get(&self, row: usize) -> Option<DateTime<Utc>> {
+        self.values.get(row).and_then(|value| date_time(value, self.unit))
+    }
+
+    fn micros(&self, row: usize) -> Option<i128> {
+        self.values.get(row).map(|value| i128::from(value) * 1_000_000 / i128::from(per_second(self.unit)))
+    }
+}
+
+fn per_second(unit: TimeUnit) -> i64 {
+    match unit {
+        TimeUnit::Second => 1,
+        TimeUnit::Millisecond => 1_000,
+        TimeUnit::Microsecond => 1_000_000,
+        TimeUnit::Nanosecond => 1_000_000_000,
+    }
+}
+
+fn date_time(value: i64, unit: TimeUnit) -> Option<DateTime<Utc>> {
+    match unit {
+        TimeUnit::Second => DateTime::from_timestamp_secs(value),
+        TimeUnit::Millisecond => DateTime::from_timestamp_millis(value),
+        TimeUnit::Microsecond => DateTime::from_timestamp_micros(value),
+        TimeUnit::Nanosecond => Some(DateTime::from_timestamp_nanos(value)),
+    }
+}
+
+fn number(time: DateTime<Utc>, unit: TimeUnit) -> Option<i64> {
+    match unit {
+        TimeUnit::Second => Some(time.timestamp()),
+        TimeUnit::Millisecond => Some(time.timestamp_millis()),
+        TimeUnit::Microsecond => Some(time.timestamp_micros()),
+        TimeUnit::Nanosecond => time.timestamp_nanos_opt(),
+    }
+}
+
+/// An array of times from numbers of their unit.
+fn times(values: impl Iterator<Item = Result<Option<i64>>>, data_type: &DataType) -> Result<ArrayRef> {
+    let numbers: ArrayRef = Arc::new(values.collect::<Result<Int64Array>>()?);
+    Ok(cast(&numbers, data_type)?)
+}
+
+/// The zones of an argument; the last one is kept, because it rarely changes between rows.
+pub(super) struct Zones {
+    names: Column<datafusion::arrow::array::StringArray>,
+    last: Option<(String, Zone)>,
+}
+
+impl Zones {
+    pub(super) fn of(inputs: &Inputs, index: usize) -> Result<Self> {
+        Ok(Self { names: inputs.texts(index)?, last: None })
+    }
+
+    pub(super) fn get(&mut self, row: usize) -> Result<Option<Zone>> {
+        let Some(name) = self.names.get(row) else { return Ok(None) };
+        if let Some((last, zone)) = &self.last
+            && last == name
+        {
+            return Ok(Some(*zone));
+        }
+        let Some(zone) = Zone::parse(name) else {
+            return exec_err!("time zone \"{name}\" not recognized");
+        };
+        self.last = Some((name.to_owned(), zone));
+        Ok(Some(zone))
+    }
+}
+
+fn timezone(inputs: &Inputs) -> Result<ArrayRef> {
+    let mut zones = Zones::of(inputs, 0)?;
+    let source = Times::of(inputs, 1)?;
+    let target = other_side(&time_type(inputs.array(1)?.data_type())?);
+    let values = inputs.rows().map(|row| {
+        let (Some(zone), Some(time)) = (zones.get(row)?, source.get(row)) else { return Ok(None) };
+        let moved = if source.is_instant {
+            zone.local(time).map(|local| local.and_utc())
+        } else {
+            zone.instant(time.naive_utc())
+        };
+        Ok(moved.and_then(|time| number(time, source.unit)))
+    });
+    times(values, &target)
+}
+
+/// Whole milliseconds; `add_us` = 999 moves up to the next, 0 down to the one before.
+fn whole_ms(inputs: &Inputs, add_us: i64) -> Result<ArrayRef> {
+    let is_text = is_text(inputs.array(0)?.data_type());
+    if is_text {
+        let texts = inputs.texts(0)?;
+        let clock = Clock { now_us: None, zone: Zone::UTC };
+        let values = inputs.rows().map(|row| {
+            let micros = texts.get(row).map(|text| literal::instant_us(text, clock)).transpose();
+            let micros = micros.map_err(|error| exec_datafusion_err!("{error}"))?;
+            Ok(micros.map(|micros| micros.saturating_add(add_us).div_euclid(1000)))
+        });
+        return times(values, &instant_type(TimeUnit::Millisecond));
+    }
+    let source = Times::of(inputs, 0)?;
+    let finer = (per_second(source.unit) / 1000).max(1);
+    let coarser = (1000 / per_second(source.unit)).max(1);
+    let add = if add_us == 0 { 0 } else { finer - 1 };
+    let values = inputs.rows().map(|row| {
+        let value = source.values.get(row);
+        Ok(value.map(|value| value.saturating_add(add).div_euclid(finer).saturating_mul(coarser)))
+    });
+    times(values, &instant_type(TimeUnit::Millisecond))
+}
+
+fn is_text(data_type: &DataType) -> bool {
+    matches!(data_type, DataType::Utf8 | DataType::LargeUtf8 | DataType::Utf8View)
+}
+
+/// A cast to timestamptz.
+fn to_instant(inputs: &Inputs) -> Result<ArrayRef> {
+    let mut zones = Zones::of(inputs, 1)?;
+    let data_type = inputs.array(0)?.data_type().clone();
+    if is_text(&data_type) {
+        let texts = inputs.texts(0)?;
+        let values = inputs.rows().map(|row| {
+            let (Some(text), Some(zone)) = (texts.get(row), zones.get(row)?) else { return Ok(None) };
+            literal::instant_us(text, Clock { now_us: None, zone })
+                .map(Some)
+                .map_err(|error| exec_datafusion_err!("{error}"))
+        });
+        return times(values, &instant_type(TimeUnit::Microsecond));
+    }
+    let source = Times::of(inputs, 0)?;
+    let values = inputs.rows().map(|row| {
+        if source.is_instant {
+            return Ok(source.values.get(row));
+        }
+        let (Some(zone), Some(local)) = (zones.get(row)?, source.get(row)) else { return Ok(None) };
+        Ok(zone.instant(local.naive_utc()).and_then(|instant| number(instant, source.unit)))
+    });
+    times(values, &instant_type(source.unit))
+}
+
+/// A cast to timestamp.
+fn to_wall_clock(inputs: &Inputs) -> Result<ArrayRef> {
+    let mut zones = Zones::of(inputs, 1)?;
+    let data_type = inputs.array(0)?.data_type().clone();
+    if is_text(&data_type) {
+        let texts = inputs.texts(0)?;
+        let values = inputs.rows().map(|row| {
+            let (Some(text), Some(zone)) = (texts.get(row), zones.get(row)?) else { return Ok(None) };
+            literal::local_us(text, Clock { now_us: None, zone })
+                .map(Some)
+                .map_err(|error| exec_datafusion_err!("{error}"))
+        });
+        return times(values, &DataType::Timestamp(TimeUnit::Microsecond, None));
+    }
+    let source = Times::of(inputs, 0)?;
+    let values = inputs.rows().map(|row| {
+        if !source.is_instant {
+            return Ok(source.values.get(row));
+        }
+        let (Some(zone), Some(instant)) = (zones.get(row)?, source.get(row)) else { return Ok(None) };
+        Ok(zone.local(instant).and_then(|local| number(local.and_utc(), source.unit)))
+    });
+    times(values, &DataType::Timestamp(source.unit, None))
+}
+
+fn date_trunc(inputs: &Inputs) -> Result<ArrayRef> {
+    let units = inputs.texts(0)?;
+    let source = Times::of(inputs, 1)?;
+    let mut zones = Zones::of(inputs, 2)?;
+    let data_type = time_type(inputs.array(1)?.data_type())?;
+    let values = inputs.rows().map(|row| {
+        let (Some(unit), Some(time), Some(zone)) = (units.get(row), source.get(row), zones.get(row)?) else {
+            return Ok(None);
+        };
+        let zone = if source.is_instant { zone } else { Zone::UTC };
+        let Some(local) = zone.local(time) else { return Ok(None) };
+        let cut = truncate(local, unit)?;
+        Ok(cut.and_then(|cut| zone.instant(cut)).and_then(|time| number(time, source.unit)))
+    });
+    times(values, &data_type)
+}
+
+/// The beginning of the unit that a time lies in.
+fn truncate(time: NaiveDateTime, unit: &str) -> Result<Option<NaiveDateTime>> {
+    let date = time.date();
+    let year = |year: i32| NaiveDate::from_ymd_opt(year, 1, 1);
+    let first = |month: u32| NaiveDate::from_ymd_opt(date.year(), month, 1);
+    let day = match unit.to_ascii_lowercase().as_str() {
+        "microsecond" | "microseconds" => return Ok(time.with_nanosecond(time.nanosecond() / 1000 * 1000)),
+        "millisecond" | "milliseconds" => {
+            return Ok(time.with_nanosecond(time.nanosecond() / 1_000_000 * 1_000_000));
+        }
+        "second" => return Ok(time.with_nanosecond(0)),
+        "minute" => return Ok(time.with_nanosecond(0).and_then(|time| time.with_second(0))),
+        "hour" => return Ok(date.and_hms_opt(time.hour(), 0, 0)),
+        "day" => Some(date),
+        "week" => date.checked_sub_days(Days::new(u64::from(date.weekday().num_days_from_monday()))),
+        "month" => first(date.month()),
+        "quarter" => first((date.month() - 1) / 3 * 3 + 1),
+        "year" => year(date.year()),
+        "decade" => year(date.year().div_euclid(10) * 10),
+        "century" => year((date.year() - 1).div_euclid(100) * 100 + 1),
+        "millennium" => year((date.year() - 1).div_euclid(1000) * 1000 + 1),
+        other => return exec_err!("unit \"{other}\" not recognized for date_trunc"),
+    };
+    Ok(day.map(|day| day.and_time(NaiveTime::MIN)))
+}
+
+/// `second`, `milliseconds` or `microseconds` of a time or an interval, with the fraction.
+fn seconds(inputs: &Inputs) -> Result<ArrayRef> {
+    let fields = inputs.texts(0)?;
+    let nanos: Vec<Option<i64>> = match inputs.array(1)?.data_type() {
+        DataType::Interval(_) | DataType::Duration(_) => {
+            let intervals = intervals(inputs, 1)?;
+            let of_minute = |interval: IntervalMonthDayNano| interval.nanoseconds % 60_000_000_000;
+            inputs.rows().map(|row| intervals.native(row).map(of_minute)).collect()
+        }
+        DataType::Time32(_) | DataType::Time64(_) => {
+            let times = inputs.cast(1, &DataType::Time64(TimeUnit::Nanosecond))?;
+            let values: Column<Int64Array> = inputs.with_array(1, cast(&times, &DataType::Int64)?)?;
+            inputs.rows().map(|row| values.get(row).map(|nanos| nanos % 60_000_000_000)).collect()
+        }
+        _ => {
+            let times = Times::of(inputs, 1)?;
+            let of_minute =
+                |time: DateTime<Utc>| i64::from(time.second()) * 1_000_000_000 + i64::from(time.nanosecond());
+            inputs.rows().map(|row| times.get(row).map(of_minute)).collect()
+        }
+    };
+    let values = inputs.rows().zip(nanos).map(|(row, nanos)| {
+        let (Some(field), Some(nanos)) = (fields.get(row), nanos) else { return None };
+        // Below 60e9, so that the conversion is exact.
+        let nanos = nanos as f64;
+        Some(match field {
+            "second" | "seconds" => nanos / 1e9,
+            "millisecond" | "milliseconds" => nanos / 1e6,
+            _ => nanos / 1e3,
+        })
+    });
+    Ok(Arc::new(values.collect::<Float64Array>()))
+}
+
+/// An argument that holds intervals or durations.
+pub(super) fn intervals(inputs: &Inputs, index: usize) -> Result<Column<IntervalMonthDayNanoArray>> {
+    let target = DataType::Interval(IntervalUnit::MonthDayNano);
+    if let DataType::Duration(_) = inputs.array(index)?.data_type() {
+        let nanos = inputs.cast(index, &DataType::Duration(TimeUnit::Nanosecond))?;
+        let array = cast(&nanos, &target)?;
+        return inputs.with_array(index, array);
+    }
+    inputs.column(index, &target)
+}
+
+/// Where buckets begin to be counted: of days and less, and of months.
+#[derive(Clone, Copy)]
+struct Origin {
+    micros: i64,
+    /// Months since the year 0.
+    months: i64,
+}
+
+const EPOCH_ORIGIN: Origin = Origin { micros: 0, months: 1970 * 12 };
+/// Monday, 3 January 2000, so that weeks begin on Mondays.
+const MONDAY_ORIGIN: Origin = Origin { micros: 946_857_600_000_000, months: 2000 * 12 };
+
+/// `date_bin` and `time_bucket`: the beginning of the bucket that a time lies in.
+fn bucket(inputs: &Inputs, origin: Origin) -> Result<ArrayRef> {
+    let widths = intervals(inputs, 0)?;
+    let source = Times::of(inputs, 1)?;
+    let data_type = time_type(inputs.array(1)?.data_type())?;
+    let origins = if inputs.count() > 2 { Some(Times::of(inputs, 2)?) } else { None };
+    let values = inputs.rows().map(|row| {
+        let (Some(width), Some(_)) = (widths.native(row), source.values.get(row)) else { return Ok(None) };
+        let from = match &origins {
+            None => None,
+            Some(origins) => match origins.micros(row) {
+                None => return Ok(None),
+                from => from,
+            },
+        };
+        if width.months != 0 {
+            return month_bucket(&source, row, width, from, origin);
+        }
+        let width_us = i128::from(width.days) * 86_400_000_000 + i128::from(width.nanoseconds) / 1000;
+        if width_us <= 0 {
+            return exec_err!("the width of a bucket must be greater than zero");
+        }
+        let Some(micros) = source.micros(row) else { return Ok(None) };
+        let from = from.unwrap_or(i128::from(origin.micros));
+        let begin = (micros - from).div_euclid(width_us) * width_us + from;
+        let value = begin * i128::from(per_second(source.unit)) / 1_000_000;
+        Ok(i64::try_from(value).ok())
+    });
+    times(values, &data_type)
+}
+
+fn month_bucket(
+    source: &Times,
+    row: usize,
+    width: IntervalMonthDayNano,
+    from: Option<i128>,
+    origin: Origin,
+) -> Result<Option<i64>> {
+    if width.days != 0 || width.nanoseconds != 0 || width.months < 0 {
+        return exec_err!("a bucket of months cannot have days or a time");
+    }
+    if from.is_some() {
+        return exec_err!("a bucket of months cannot have an origin");
+    }
+    let Some(time) = source.get(row) else { return Ok(None) };
+    let months = i64::from(time.year()) * 12 + i64::from(time.month0()) - origin.months;
+    let begin = months.div_euclid(i64::from(width.months)) * i64::from(width.months) + origin.months;
+    let year = i32::try_from(begin.div_euclid(12)).ok();
+    let first = year.and_then(|year| NaiveDate::from_ymd_opt(year, 1, 1));
+    let day = first.and_then(|first| first.checked_add_months(Months::new(begin.rem_euclid(12) as u32)));
+    Ok(day.and_then(|day| number(day.and_time(NaiveTime::MIN).and_utc(), source.unit)))
+}
+
+/// A time as PostgreSQL prints it: the fraction without trailing zeros, the offset as short as it is.
+pub(super) fn shown(time: DateTime<Utc>, zone: Option<Zone>) -> Option<String> {
+    let local = match zone {
+        Some(zone) => zone.local(time)?,
+        None => time.naive_utc(),
+    };
+    let mut text = local.format("%Y-%m-%d %H:%M:%S").to_string();
+    let micros = (local.nanosecond() + 500) / 1000;
+    if micros > 0 && micros < 1_000_000 {
+        text.push_str(format!(".{micros:06}").trim_end_matches('0'));
+    }
+    if let Some(zone) = zone {
+        text.push_str(&offset(zone.offset_at(time).local_minus_utc()));
+    }
+    Some(text)
+}
+
+fn offset(seconds: i32) -> String {
+    let sign = if seconds < 0 { '-' } else { '+' };
+    let seconds = TimeDelta::seconds(i64::from(seconds.abs()));
+    let (hours, minutes, rest) =
+        (seconds.num_hours(), seconds.num_minutes() % 60, seconds.num_seconds() % 60);
+    match (minutes, rest) {
+        (0, 0) => format!("{sign}{hours:02}"),
+        (_, 0) => format!("{sign}{hours:02}:{minutes:02}"),
+        _ => format!("{sign}{hours:02}:{minutes:02}:{rest:02}"),
+    }
+}

@@ -1,0 +1,264 @@
+//! Casts to text, bytea, json and oid as PostgreSQL writes and reads them.
+
+use std::sync::Arc;
+
+use datafusion::arrow::array::{Array, ArrayRef, AsArray, BinaryArray, Int64Array, StringArray, UInt32Array};
+use datafusion::arrow::compute::cast;
+use datafusion::arrow::datatypes::{DataType, Float32Type, Float64Type, IntervalMonthDayNano};
+use datafusion::common::{exec_datafusion_err, exec_err};
+use datafusion::error::Result;
+
+use super::scalar::{Inputs, Scalar};
+use super::time::{Times, Zones, intervals, shown};
+use super::{BYTEA, JSON, OID, TEXT};
+use crate::pg_type::PgType;
+
+pub(super) fn functions() -> Vec<Scalar> {
+    vec![
+        Scalar::of_type(TEXT, (2, 2), DataType::Utf8, text),
+        Scalar::of_type(BYTEA, (1, 1), DataType::Binary, bytea),
+        Scalar::of_type(JSON, (1, 1), DataType::Utf8, |inputs| inputs.cast(0, &DataType::Utf8))
+            .shown_as(PgType::Json),
+        Scalar::of_type(OID, (1, 1), DataType::UInt32, oid).shown_as(PgType::Oid),
+    ]
+}
+
+fn text(inputs: &Inputs) -> Result<ArrayRef> {
+    let array = inputs.array(0)?;
+    let texts: StringArray = match array.data_type() {
+        DataType::Timestamp(..) => {
+            let times = Times::of(inputs, 0)?;
+            let mut zones = Zones::of(inputs, 1)?;
+            let values = inputs.rows().map(|row| {
+                let zone = if times.is_instant { zones.get(row)? } else { None };
+                Ok(times.get(row).and_then(|time| shown(time, zone)))
+            });
+            values.collect::<Result<_>>()?
+        }
+        DataType::Interval(_) | DataType::Duration(_) => {
+            let values = intervals(inputs, 0)?;
+            inputs.rows().map(|row| values.native(row).map(interval_text)).collect()
+        }
+        DataType::Float64 => {
+            rows(inputs, array, |index| float_text(array.as_primitive::<Float64Type>().value(index)))
+        }
+        DataType::Float32 => {
+            rows(inputs, array, |index| format!("{}", array.as_primitive::<Float32Type>().value(index)))
+        }
+        DataType::Binary | DataType::LargeBinary | DataType::BinaryView | DataType::FixedSizeBinary(_) => {
+            let bytes = cast(array, &DataType::Binary)?;
+            let bytes = bytes.as_binary::<i32>();
+            rows(inputs, array, |index| hex_text(bytes.value(index)))
+        }
+        DataType::List(_) => {
+            let lists = array.as_list::<i32>();
+            let values = inputs.rows().map(|row| {
+                let index = inputs.row_of(0, row);
+                if lists.is_null(index) { Ok(None) } else { list_text(&lists.value(index)).map(Some) }
+            });
+            values.collect::<Result<_>>()?
+        }
+        _ => return expanded(inputs, &cast(array, &DataType::Utf8)?),
+    };
+    Ok(Arc::new(texts))
+}
+
+/// A constant repeated for every row that is asked for.
+fn expanded(inputs: &Inputs, texts: &ArrayRef) -> Result<ArrayRef> {
+    let texts = texts.as_string::<i32>();
+    let values = inputs.rows().map(|row| {
+        let index = inputs.row_of(0, row);
+        texts.is_valid(index).then(|| texts.value(index))
+    });
+    Ok(Arc::new(values.collect::<StringArray>()))
+}
+
+fn rows(inputs: &Inputs, array: &ArrayRef, value: impl Fn(usize) -> String) -> StringArray {
+    inputs
+        .rows()
+        .map(|row| {
+            let index = inputs.row_of(0, row);
+            array.is_valid(index).then(|| value(index))
+        })
+        .collect()
+}
+
+/// The shortest digits that read back as the same number; an exponent from 1e15 on.
+fn float_text(value: f64) -> String {
+    if value.is_nan() {
+        return "NaN".to_owned();
+    }
+    if value.is_infinite() {
+        return if value > 0.0 { "Infinity" } else { "-Infinity" }.to_owned();
+    }
+    let size = value.abs();
+    if size != 0.0 && !(1e-4..1e15).contains(&size) {
+        let text = format!("{value:e}");
+        let (digits, exponent) = text.split_once('e').unwrap_or((&text, "0"));
+        let (sign, exponent) = match exponent.strip_prefix('-') {
+            Some(exponent) => ('-', exponent),
+            None => ('+', exponent),
+        };
+        return format!("{digits}e{sign}{exponent:0>2}");
+    }
+    format!("{value}")
+}
+
+fn hex_text(bytes: &[u8]) -> String {
+    use std::fmt::Write;
+    let mut text = String::with_capacity(2 + bytes.len() * 2);
+    text.push_str("\\x");
+    for byte in bytes {
+        write!(text, "{byte:02x}").expect("a String takes every write");
+    }
+    text
+}
+
+/// `{a,"b c",NULL}`.
+fn list_text(values: &ArrayRef) -> Result<String> {
+    let texts = cast(values, &DataType::Utf8)?;
+    let texts = texts.as_string::<i32>();
+    let elements: Vec<String> = texts
+        .iter()
+        .map(|element| match element {
+            None => "NULL".to_owned(),
+            Some(text) => {
+                let plain = !text.is_empty()
+                    && !text.eq_ignore_ascii_case("null")
+                    && !text.contains(|letter: char| letter.is_whitespace() || "{},\"\\".contains(letter));
+                if plain {
+                    text.to_owned()
+                } else {
+                    format!("\"{}\"", text.replace('\\', "\\\\").replace('"', "\\\""))
+                }
+            }
+        })
+        .collect();
+    Ok(format!("{{{}}}", elements.join(",")))
+}
+
+/// `1 year 2 mons 3 days 04:05:06.7`.
+fn interval_text(interval: IntervalMonthDayNano) -> String {
+    let mut parts = Vec::new();
+    let mut part = |number: i32, one: &str, many: &str| {
+        if number != 0 {
+            parts.push(format!("{number} {}", if number == 1 { one } else { many }));
+        }
+    };
+    part(interval.months / 12, "year", "years");
+    part(interval.months % 12, "mon", "mons");
+    part(interval.days, "day", "days");
+    if interval.nanoseconds != 0 || parts.is_empty() {
+        let micros = interval.nanoseconds.unsigned_abs() / 1000;
+        let sign = if interval.nanoseconds < 0 { "-" } else { "" };
+        let (seconds, fraction) = (micros / 1_000_000, micros % 1_000_000);
+        let mut text = format!("{sign}{:02}:{:02}:{:02}", seconds / 3600, seconds / 60 % 60, seconds % 60);
+        if fraction > 0 {
+            text.push_str(format!(".{fraction:06}").trim_end_matches('0'));
+        }
+        parts.push(text);
+    }
+    parts.join(" ")
+}
+
+/// `'\x6162'` is hex, `'a\\b\142'` has escapes; what is bytes already stays.
+fn bytea(inputs: &Inputs) -> Result<ArrayRef> {
+    let data_type = inputs.array(0)?.data_type();
+    if !matches!(data_type, DataType::Utf8 | DataType::LargeUtf8 | DataType::Utf8View | DataType::Null) {
+        return inputs.cast(0, &DataType::Binary);
+    }
+    let texts = inputs.texts(0)?;
+    let values: Vec<Option<Vec<u8>>> = inputs
+        .rows()
+        .map(|row| match texts.get(row) {
+            None => Ok(None),
+            Some(text) => bytes_of(text)
+                .map(Some)
+                .ok_or_else(|| exec_datafusion_err!("invalid input syntax for type bytea")),
+        })
+        .collect::<Result<_>>()?;
+    Ok(Arc::new(values.iter().map(Option::as_deref).collect::<BinaryArray>()))
+}
+
+fn bytes_of(text: &str) -> Option<Vec<u8>> {
+    if let Some(hex) = text.strip_prefix("\\x") {
+        let digits: Vec<u8> = hex
+            .chars()
+            .filter(|digit| !digit.is_whitespace())
+            .map(|digit| digit.to_digit(16).and_then(|digit| u8::try_from(digit).ok()))
+            .collect::<Option<_>>()?;
+        if digits.len() % 2 != 0 {
+            return None;
+        }
+        return Some(digits.chunks(2).map(|pair| pair[0] << 4 | pair[1]).collect());
+    }
+    let mut bytes = Vec::with_capacity(text.len());
+    let mut rest = text.as_bytes();
+    while let Some((first, after)) = rest.split_first() {
+        if *first != b'\\' {
+            bytes.push(*first);
+            rest = after;
+        } else if after.first() == Some(&b'\\') {
+            bytes.push(b'\\');
+            rest = &after[1..];
+        } else {
+            let octal = std::str::from_utf8(after.get(..3)?).ok()?;
+            bytes.push(u8::from_str_radix(octal, 8).ok()?);
+            rest = &after[3..];
+        }
+    }
+    Some(bytes)
+}
+
+fn oid(inputs: &Inputs) -> Result<ArrayRef> {
+    let numbers = inputs.cast(0, &DataType::Int64)?;
+    let numbers: &Int64Array = numbers.as_primitive();
+    let values = inputs.rows().map(|row| {
+        let index = inputs.row_of(0, row);
+        if numbers.is_null(index) {
+            return Ok(None);
+        }
+        match u32::try_from(numbers.value(index)) {
+            Ok(oid) => Ok(Some(oid)),
+            Err(_) => exec_err!("OID out of range: {}", numbers.value(index)),
+        }
+    });
+    Ok(Arc::new(values.collect::<Result<UInt32Array>>()?))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn numbers_are_shown_as_postgres_shows_them() {
+        for (value, expected) in [
+            (1.0, "1"),
+            (0.1, "0.1"),
+            (1e15, "1e+15"),
+            (1e-7, "1e-07"),
+            (-2.5, "-2.5"),
+            (0.0, "0"),
+            (f64::NEG_INFINITY, "-Infinity"),
+        ] {
+            assert_eq!(float_text(value), expected);
+        }
+    }
+
+    #[test]
+    fn intervals_are_shown_as_postgres_shows_them() {
+        let shown = |months, days, nanos| interval_text(IntervalMonthDayNano::new(months, days, nanos));
+        assert_eq!(shown(14, 3, 0), "1 year 2 mons 3 days");
+        assert_eq!(shown(0, 0, 0), "00:00:00");
+        assert_eq!(shown(0, 1, -1_500_000_000), "1 day -00:00:01.5");
+    }
+
+    #[test]
+    fn bytes_are_read_as_hex_or_with_escapes() {
+        assert_eq!(bytes_of("\\x61 62"), Some(b"ab".to_vec()));
+        assert_eq!(bytes_of("a\\\\b\\142"), Some(b"a\\bb".to_vec()));
+        assert_eq!(bytes_of("\\x6"), None);
+        assert_eq!(bytes_of("\\9"), None);
+        assert_eq!(hex_text(b"ab"), "\\x6162");
+    }
+}

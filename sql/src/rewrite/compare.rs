@@ -1,0 +1,301 @@
+//! Comparisons: literals take the type of the other side, as in PostgreSQL, and times are compared
+//! exactly.
+//!
+//! A topic's `ts` counts milliseconds, and the planner cuts a finer constant down to that. So a
+//! finer bound is first moved to the millisecond that selects the same rows.
+
+use datafusion::sql::sqlparser::ast::{BinaryOperator, Expr};
+
+use datafusion::arrow::datatypes::TimeUnit;
+
+use super::expr::Rewrite;
+use super::kind::Kind;
+use super::scope::Scope;
+use super::{Rewriter, build};
+use crate::error::{SqlError, SqlErrorKind};
+use crate::functions::{CEIL_MS, FLOOR_MS, TIMEZONE};
+use crate::pg_type::PgType;
+use crate::time::literal;
+
+/// An operand after it was rewritten.
+struct Operand {
+    expr: Expr,
+    kind: Option<Kind>,
+    /// Whether it is the same for every row.
+    constant: bool,
+}
+
+/// To which millisecond a finer time is moved.
+#[derive(Clone, Copy, PartialEq)]
+enum Round {
+    Up,
+    Down,
+}
+
+pub(super) fn is_comparison(op: &BinaryOperator) -> bool {
+    use BinaryOperator as Op;
+    matches!(op, Op::Eq | Op::NotEq | Op::Lt | Op::LtEq | Op::Gt | Op::GtEq)
+}
+
+impl Rewriter<'_> {
+    fn operand(&mut self, expr: Expr, scope: &Scope) -> Result<Operand, SqlError> {
+        let mut expr = expr;
+        let before = self.references;
+        let kind = match self.name_as_number(&mut expr, scope)? {
+            Some(kind) => Some(kind),
+            None => self.expr(&mut expr, scope)?,
+        };
+        Ok(Operand { expr, kind, constant: self.references == before })
+    }
+
+    /// `left op right` for a comparison.
+    pub(super) fn comparison(&mut self, expr: &mut Expr, scope: &Scope) -> Rewrite {
+        let Expr::BinaryOp { left, op, right } = std::mem::replace(expr, build::null()) else {
+            return Ok(None);
+        };
+        let mut left = self.operand(*left, scope)?;
+        let mut right = self.operand(*right, scope)?;
+        self.adapt(&mut left.expr, left.kind, right.kind)?;
+        self.adapt(&mut right.expr, right.kind, left.kind)?;
+        *expr = self.compare(left, op, right);
+        Ok(Some(Kind::of(PgType::Bool)))
+    }
+
+    /// `IS [NOT] DISTINCT FROM`.
+    pub(super) fn distinct_from(&mut self, expr: &mut Expr, scope: &Scope) -> Rewrite {
+        if let Expr::IsDistinctFrom(left, right) | Expr::IsNotDistinctFrom(left, right) = expr {
+            let left_kind = self.expr(left, scope)?;
+            let right_kind = self.expr(right, scope)?;
+            self.adapt(left, left_kind, right_kind)?;
+            self.adapt(right, right_kind, left_kind)?;
+        }
+        Ok(Some(Kind::of(PgType::Bool)))
+    }
+
+    /// BETWEEN and IN, as the comparisons that they stand for where times need care.
+    pub(super) fn range(&mut self, expr: &mut Expr, scope: &Scope) -> Rewrite {
+        match std::mem::replace(expr, build::null()) {
+            Expr::Between { expr: value, negated, low, high } => {
+                let value = self.operand(*value, scope)?;
+                let low = self.bound(*low, &value, scope)?;
+                let high = self.bound(*high, &value, scope)?;
+                *expr = between(value, negated, low, high);
+            }
+            Expr::InList { expr: value, list, negated } => {
+                let value = self.operand(*value, scope)?;
+                let list =
+                    list.into_iter().map(|item| self.bound(item, &value, scope)).collect::<Result<_, _>>()?;
+                *expr = in_list(value, negated, list);
+            }
+            other => *expr = other,
+        }
+        Ok(Some(Kind::of(PgType::Bool)))
+    }
+
+    fn bound(&mut self, expr: Expr, value: &Operand, scope: &Scope) -> Result<Operand, SqlError> {
+        let mut bound = self.operand(expr, scope)?;
+        self.adapt(&mut bound.expr, bound.kind, value.kind)?;
+        self.localize(&mut bound, value.kind);
+        Ok(bound)
+    }
+
+    /// Gives a literal the type of what it is compared with.
+    pub(super) fn adapt(
+        &mut self,
+        expr: &mut Expr,
+        own: Option<Kind>,
+        other: Option<Kind>,
+    ) -> Result<(), SqlError> {
+        let Some(other) = other else { return Ok(()) };
+        self.note_parameter(expr, parameter_type(other.pg_type));
+        if own.is_some() {
+            return Ok(());
+        }
+        let Some(text) = build::string_literal(expr) else { return Ok(()) };
+        if let Some(typed) = self.typed_literal(text, other.pg_type)? {
+            *expr = typed;
+        }
+        Ok(())
+    }
+
+    /// A string as a constant of a type; `None` where a string will do.
+    pub(super) fn typed_literal(&self, text: &str, pg_type: PgType) -> Result<Option<Expr>, SqlError> {
+        let constant = match pg_type {
+            PgType::Timestamptz => instant_constant(literal::instant_us(text, self.clock)?),
+            PgType::Timestamp => {
+                let micros = literal::local_us(text, self.clock)?;
+                build::arrow_cast(build::number(micros), "Timestamp(Microsecond, None)")
+            }
+            PgType::Date => {
+                let day = literal::day(text, self.clock)?;
+                let epoch = chrono::DateTime::UNIX_EPOCH.date_naive();
+                let days = i32::try_from(day.signed_duration_since(epoch).num_days()).unwrap_or(i32::MAX);
+                build::arrow_cast(build::arrow_cast(build::number(days), "Int32"), "Date32")
+            }
+            PgType::Bool => build::boolean(boolean(text)?),
+            PgType::Int2 | PgType::Int4 | PgType::Int8 | PgType::Oid => {
+                let number: i64 = text.trim().parse().map_err(|_| invalid(pg_type, text))?;
+                build::number(number)
+            }
+            PgType::Float4 | PgType::Float8 => {
+                let number: f64 = text.trim().parse().map_err(|_| invalid(pg_type, text))?;
+                build::cast(
+                    build::string(number.to_string()),
+                    datafusion::sql::sqlparser::ast::DataType::DoublePrecision,
+                )
+            }
+            PgType::Numeric => decimal(text).ok_or_else(|| invalid(pg_type, text))?,
+            _ => return Ok(None),
+        };
+        Ok(Some(constant))
+    }
+
+    /// A comparison whose sides are rewritten.
+    fn compare(&self, mut left: Operand, op: BinaryOperator, mut right: Operand) -> Expr {
+        self.localize(&mut left, right.kind);
+        self.localize(&mut right, left.kind);
+        if counts_milliseconds(&left) && needs_rounding(&right) {
+            return compare_exactly(left.expr, &op, right);
+        }
+        if counts_milliseconds(&right) && needs_rounding(&left) {
+            return compare_exactly(right.expr, &mirrored(&op), left);
+        }
+        build::binary(left.expr, op, right.expr)
+    }
+
+    /// A date or a time without a zone is compared with an instant as the time in the session zone.
+    fn localize(&self, operand: &mut Operand, other: Option<Kind>) {
+        if operand.kind.is_some_and(Kind::is_wall_clock) && other.is_some_and(Kind::is_instant) {
+            let zone = self.zone_name();
+            build::replace(&mut operand.expr, |expr| build::call(TIMEZONE, vec![build::string(zone), expr]));
+            operand.kind = Some(Kind::of(PgType::Timestamptz));
+        }
+    }
+}
+
+fn counts_milliseconds(operand: &Operand) -> bool {
+    operand.kind.is_some_and(|kind| kind.is_instant() && kind.unit == Some(TimeUnit::Millisecond))
+}
+
+/// Whether a bound may be finer than a millisecond; literals that are not were made so already.
+fn needs_rounding(bound: &Operand) -> bool {
+    bound.constant && !counts_milliseconds(bound) && milliseconds(&bound.expr).is_none()
+}
+
+/// An instant as a constant, as coarse as it can be without a loss.
+fn instant_constant(micros: i64) -> Expr {
+    if micros % 1000 == 0 {
+        build::arrow_cast(build::number(micros / 1000), MILLISECONDS)
+    } else {
+        build::arrow_cast(build::number(micros), "Timestamp(Microsecond, Some(\"UTC\"))")
+    }
+}
+
+const MILLISECONDS: &str = "Timestamp(Millisecond, Some(\"UTC\"))";
+
+/// Whether an expression is a constant of milliseconds that [`instant_constant`] made.
+fn milliseconds(expr: &Expr) -> Option<()> {
+    let whole = build::arrow_cast(build::null(), MILLISECONDS);
+    let (Expr::Function(found), Expr::Function(whole)) = (expr, &whole) else { return None };
+    let last = |function: &datafusion::sql::sqlparser::ast::Function| match &function.args {
+        datafusion::sql::sqlparser::ast::FunctionArguments::List(list) => list.args.last().cloned(),
+        _ => None,
+    };
+    (found.name == whole.name && last(found) == last(whole)).then_some(())
+}
+
+fn rounded(bound: &Expr, round: Round) -> Expr {
+    let name = if round == Round::Up { CEIL_MS } else { FLOOR_MS };
+    build::call(name, vec![bound.clone()])
+}
+
+/// `column op bound` with a bound that may lie between two milliseconds.
+fn compare_exactly(column: Expr, op: &BinaryOperator, bound: Operand) -> Expr {
+    use BinaryOperator as Op;
+    let at = |op: Op, round: Round| build::binary(column.clone(), op, rounded(&bound.expr, round));
+    match op {
+        Op::GtEq => at(Op::GtEq, Round::Up),
+        Op::Gt => at(Op::Gt, Round::Down),
+        Op::LtEq => at(Op::LtEq, Round::Down),
+        Op::Lt => at(Op::Lt, Round::Up),
+        // Between two milliseconds both comparisons exclude each other, and NULL stays NULL.
+        Op::Eq => build::nested(build::binary(at(Op::GtEq, Round::Up), Op::And, at(Op::LtEq, Round::Down))),
+        _ => build::nested(build::binary(at(Op::Lt, Round::Up), Op::Or, at(Op::Gt, Round::Down))),
+    }
+}
+
+fn mirrored(op: &BinaryOperator) -> BinaryOperator {
+    use BinaryOperator as Op;
+    match op {
+        Op::Lt => Op::Gt,
+        Op::LtEq => Op::GtEq,
+        Op::Gt => Op::Lt,
+        Op::GtEq => Op::LtEq,
+        other => other.clone(),
+    }
+}
+
+fn between(value: Operand, negated: bool, low: Operand, high: Operand) -> Expr {
+    let in_milliseconds = counts_milliseconds(&value);
+    let bound = |operand: Operand, round: Round| {
+        if in_milliseconds && needs_rounding(&operand) { rounded(&operand.expr, round) } else { operand.expr }
+    };
+    let (low, high) = (bound(low, Round::Up), bound(high, Round::Down));
+    Expr::Between { expr: Box::new(value.expr), negated, low: Box::new(low), high: Box::new(high) }
+}
+
+fn in_list(value: Operand, negated: bool, list: Vec<Operand>) -> Expr {
+    let exact = !counts_milliseconds(&value) || !list.iter().any(needs_rounding);
+    if exact {
+        let list = list.into_iter().map(|item| item.expr).collect();
+        return Expr::InList { expr: Box::new(value.expr), list, negated };
+    }
+    let (op, join) = if negated {
+        (BinaryOperator::NotEq, BinaryOperator::And)
+    } else {
+        (BinaryOperator::Eq, BinaryOperator::Or)
+    };
+    let all = list
+        .into_iter()
+        .map(|item| compare_exactly(value.expr.clone(), &op, item))
+        .reduce(|all, next| build::binary(all, join.clone(), next));
+    build::nested(all.unwrap_or_else(|| build::boolean(negated)))
+}
+
+/// What a parameter is when it is compared with a column: drivers know these types.
+fn parameter_type(pg_type: PgType) -> PgType {
+    match pg_type {
+        PgType::Name | PgType::Char | PgType::Json | PgType::Jsonb => PgType::Text,
+        other => other,
+    }
+}
+
+fn invalid(pg_type: PgType, text: &str) -> SqlError {
+    let shown: String = text.chars().take(100).collect();
+    SqlError::new(
+        SqlErrorKind::InvalidText,
+        format!("invalid input syntax for type {}: \"{shown}\"", pg_type.display_name()),
+    )
+}
+
+fn boolean(text: &str) -> Result<bool, SqlError> {
+    let word = text.trim().to_ascii_lowercase();
+    let starts = |full: &str, least: usize| word.len() >= least && full.starts_with(&word);
+    match word.as_str() {
+        "1" | "on" => Ok(true),
+        "0" => Ok(false),
+        _ if starts("true", 1) || starts("yes", 1) => Ok(true),
+        _ if starts("false", 1) || starts("no", 1) || starts("off", 2) => Ok(false),
+        _ => Err(invalid(PgType::Bool, text)),
+    }
+}
+
+/// A number written out, as the planner reads it.
+fn decimal(text: &str) -> Option<Expr> {
+    let text = text.trim();
+    let digits = text.strip_prefix(['+', '-']).unwrap_or(text);
+    let plain = digits.bytes().all(|byte| byte.is_ascii_digit() || byte == b'.')
+        && digits.bytes().filter(|byte| *byte == b'.').count() <= 1
+        && digits.bytes().any(|byte| byte.is_ascii_digit());
+    plain.then(|| build::number(text.strip_prefix('+').unwrap_or(text)))
+}

@@ -1,0 +1,244 @@
+//! Expressions: one arm per form, each of which is rewritten, passed on as the planner knows it,
+//! or refused.
+
+use datafusion::sql::sqlparser::ast::{
+    AccessExpr, CaseWhen, CeilFloorKind, Expr, Ident, Interval, Subscript, Value,
+};
+
+use super::kind::Kind;
+use super::scope::{Found, Scope};
+use super::{Rewriter, build};
+use crate::error::{SqlError, SqlErrorKind};
+use crate::parse::position_of;
+use crate::pg_type::PgType;
+
+/// What is known about an expression once it is rewritten.
+pub(super) type Rewrite = Result<Option<Kind>, SqlError>;
+
+const BOOL: Option<Kind> = Some(Kind { pg_type: PgType::Bool, unit: None });
+const TEXT: Option<Kind> = Some(Kind { pg_type: PgType::Text, unit: None });
+
+impl Rewriter<'_> {
+    /// Rewrites an expression in place and answers what is known about its type.
+    pub(super) fn expr(&mut self, expr: &mut Expr, scope: &Scope) -> Rewrite {
+        match expr {
+            Expr::Identifier(_) | Expr::CompoundIdentifier(_) => self.column(expr, scope),
+            Expr::Value(_) => literal(expr),
+            Expr::Nested(inner) => self.expr(inner, scope),
+            Expr::BinaryOp { .. } => self.binary(expr, scope),
+            Expr::UnaryOp { .. } => self.unary(expr, scope),
+            Expr::Cast { .. } | Expr::TypedString(_) => self.cast(expr, scope),
+            Expr::Function(_) => self.call(expr, scope),
+            Expr::Case { .. } => self.case(expr, scope),
+            Expr::InList { .. } | Expr::Between { .. } => self.range(expr, scope),
+            Expr::Like { .. } | Expr::ILike { .. } => self.like(expr, scope),
+            Expr::AnyOp { .. } | Expr::AllOp { .. } => self.any_or_all(expr, scope),
+            Expr::Subquery(_) | Expr::Exists { .. } | Expr::InSubquery { .. } => self.subquery(expr, scope),
+            Expr::Interval(interval) => interval_literal(interval),
+            _ => self.other(expr, scope),
+        }
+    }
+
+    pub(super) fn exprs<'e>(
+        &mut self,
+        exprs: impl IntoIterator<Item = &'e mut Expr>,
+        scope: &Scope,
+    ) -> Result<(), SqlError> {
+        exprs.into_iter().try_for_each(|expr| self.expr(expr, scope).map(|_| ()))
+    }
+
+    /// The forms that only pass on what is inside them.
+    fn other(&mut self, expr: &mut Expr, scope: &Scope) -> Rewrite {
+        match expr {
+            Expr::IsTrue(inner)
+            | Expr::IsNotTrue(inner)
+            | Expr::IsFalse(inner)
+            | Expr::IsNotFalse(inner)
+            | Expr::IsNull(inner)
+            | Expr::IsNotNull(inner)
+            | Expr::IsUnknown(inner)
+            | Expr::IsNotUnknown(inner) => self.expr(inner, scope).map(|_| BOOL),
+            Expr::IsDistinctFrom(..) | Expr::IsNotDistinctFrom(..) => self.distinct_from(expr, scope),
+            Expr::Extract { .. } => self.extract(expr, scope),
+            Expr::AtTimeZone { .. } => self.at_time_zone(expr, scope),
+            Expr::Collate { .. } => self.collate(expr, scope),
+            Expr::CompoundFieldAccess { root, access_chain } => {
+                self.expr(root, scope)?;
+                self.subscripts(access_chain, scope)
+            }
+            Expr::Ceil { expr: inner, field } | Expr::Floor { expr: inner, field } => {
+                if *field
+                    != CeilFloorKind::DateTimeField(
+                        datafusion::sql::sqlparser::ast::DateTimeField::NoDateTime,
+                    )
+                {
+                    return Err(SqlError::unsupported("a field or scale of CEIL and FLOOR"));
+                }
+                self.expr(inner, scope)
+            }
+            Expr::Position { expr: inner, r#in } => {
+                self.exprs([inner.as_mut(), r#in.as_mut()], scope)?;
+                Ok(Some(Kind::of(PgType::Int4)))
+            }
+            Expr::Substring { expr: inner, substring_from, substring_for, .. } => {
+                self.expr(inner, scope)?;
+                self.exprs(substring_from.iter_mut().chain(substring_for).map(AsMut::as_mut), scope)?;
+                Ok(TEXT)
+            }
+            Expr::Trim { expr: inner, trim_what, trim_characters, .. } => {
+                self.expr(inner, scope)?;
+                self.exprs(trim_what.iter_mut().map(AsMut::as_mut), scope)?;
+                self.exprs(trim_characters.iter_mut().flatten(), scope)?;
+                Ok(TEXT)
+            }
+            Expr::Overlay { expr: inner, overlay_what, overlay_from, overlay_for } => {
+                self.exprs([inner.as_mut(), overlay_what.as_mut(), overlay_from.as_mut()], scope)?;
+                self.exprs(overlay_for.iter_mut().map(AsMut::as_mut), scope)?;
+                Ok(TEXT)
+            }
+            Expr::Array(array) => self.array(&mut array.elem, scope),
+            Expr::Tuple(values) => self.exprs(values, scope).map(|()| None),
+            Expr::GroupingSets(sets) | Expr::Cube(sets) | Expr::Rollup(sets) => {
+                self.exprs(sets.iter_mut().flatten(), scope).map(|()| None)
+            }
+            other => Err(SqlError::unsupported(format!("the expression {other}"))),
+        }
+    }
+
+    fn array(&mut self, elements: &mut [Expr], scope: &Scope) -> Rewrite {
+        let mut kind = None;
+        for element in elements {
+            let next = self.expr(element, scope)?;
+            kind = kind.or(next);
+        }
+        Ok(kind.and_then(|kind: Kind| kind.pg_type.array()).map(Kind::of))
+    }
+
+    fn subscripts(&mut self, chain: &mut [AccessExpr], scope: &Scope) -> Rewrite {
+        for access in chain {
+            match access {
+                AccessExpr::Subscript(Subscript::Index { index }) => {
+                    self.expr(index, scope)?;
+                }
+                AccessExpr::Subscript(Subscript::Slice { lower_bound, upper_bound, stride: None }) => {
+                    self.exprs(lower_bound.iter_mut().chain(upper_bound), scope)?;
+                }
+                AccessExpr::Subscript(_) | AccessExpr::Dot(_) => {
+                    return Err(SqlError::unsupported("a field of a composite value"));
+                }
+            }
+        }
+        Ok(None)
+    }
+
+    fn column(&mut self, expr: &mut Expr, scope: &Scope) -> Rewrite {
+        let found = match &*expr {
+            Expr::Identifier(ident) => match scope.column(ident)? {
+                Some(found) => found,
+                None => return Err(no_column(ident, scope)),
+            },
+            Expr::CompoundIdentifier(parts) => match parts.as_slice() {
+                [qualifier @ .., ident] if !qualifier.is_empty() && qualifier.len() <= 3 => {
+                    scope.qualified(qualifier, ident)?
+                }
+                _ => return Err(SqlError::new(SqlErrorKind::Syntax, "improper qualified name")),
+            },
+            _ => return Ok(None),
+        };
+        let Found { expr: resolved, kind, depth, .. } = found;
+        self.references += 1;
+        self.outer_references += usize::from(depth > 0);
+        *expr = resolved;
+        Ok(kind)
+    }
+
+    fn case(&mut self, expr: &mut Expr, scope: &Scope) -> Rewrite {
+        let Expr::Case { operand, conditions, else_result, .. } = expr else { return Ok(None) };
+        let operand_kind = match operand {
+            Some(operand) => Some(self.expr(operand, scope)?),
+            None => None,
+        };
+        let mut kind = None;
+        for CaseWhen { condition, result } in conditions.iter_mut() {
+            let condition_kind = self.expr(condition, scope)?;
+            if let Some(operand_kind) = operand_kind {
+                self.adapt(condition, condition_kind, operand_kind)?;
+            }
+            let result_kind = self.expr(result, scope)?;
+            kind = kind.or(result_kind);
+        }
+        if let Some(result) = else_result {
+            let result_kind = self.expr(result, scope)?;
+            kind = kind.or(result_kind);
+        }
+        Ok(kind)
+    }
+
+    /// Only orders that compare bytes are known, which is how text is compared here.
+    fn collate(&mut self, expr: &mut Expr, scope: &Scope) -> Rewrite {
+        let Expr::Collate { expr: inner, collation } = expr else { return Ok(None) };
+        let name = collation.0.last().map(super::names::part_text).unwrap_or_default();
+        if !matches!(name.to_ascii_lowercase().as_str(), "default" | "c" | "posix" | "ucs_basic") {
+            return Err(SqlError::unsupported(format!("the collation {collation}"))
+                .with_hint("text is compared bytewise, as with COLLATE \"C\""));
+        }
+        let kind = self.expr(inner, scope)?;
+        build::replace(expr, |collate| match collate {
+            Expr::Collate { expr, .. } => *expr,
+            other => other,
+        });
+        Ok(kind)
+    }
+
+    /// Remembers what a parameter stands for, unless a cast said it already.
+    pub(super) fn note_parameter(&mut self, expr: &Expr, pg_type: PgType) {
+        if let Some(number) = build::parameter_number(expr) {
+            self.parameter_types.entry(number).or_insert(pg_type);
+        }
+    }
+}
+
+fn no_column(ident: &Ident, scope: &Scope) -> SqlError {
+    if scope.relation(std::slice::from_ref(ident)).is_ok() {
+        return SqlError::unsupported(format!("the whole row {ident} as a value"))
+            .with_hint(format!("write {ident}.* to select its columns"))
+            .at(position_of(ident.span.start));
+    }
+    scope.unknown_column(ident)
+}
+
+/// Brings every form of string into the one that the planner knows.
+fn literal(expr: &mut Expr) -> Rewrite {
+    if let Some(text) = build::string_literal(expr) {
+        let text = text.to_owned();
+        *expr = build::string(text);
+        return Ok(None);
+    }
+    let Expr::Value(value) = &*expr else { return Ok(None) };
+    match &value.value {
+        Value::Number(text, _) if text.bytes().all(|byte| byte.is_ascii_digit()) => {
+            Ok(Some(Kind::of(PgType::Int8)))
+        }
+        Value::Number(..) => Ok(Some(Kind::of(PgType::Numeric))),
+        Value::Boolean(_) => Ok(BOOL),
+        Value::HexStringLiteral(_) | Value::Null | Value::Placeholder(_) => Ok(None),
+        other => Err(SqlError::unsupported(format!("the literal {other}"))),
+    }
+}
+
+/// `interval '90 min'`, `interval '3' day`.
+fn interval_literal(interval: &mut Interval) -> Rewrite {
+    if interval.last_field.is_some()
+        || interval.leading_precision.is_some()
+        || interval.fractional_seconds_precision.is_some()
+    {
+        return Err(SqlError::unsupported("a range or precision of INTERVAL"));
+    }
+    let Some(text) = build::string_literal(&interval.value) else {
+        return Err(SqlError::unsupported("an INTERVAL of anything but a literal"));
+    };
+    let unit = interval.leading_field.take().map(|field| field.to_string().to_ascii_lowercase());
+    let parsed = crate::time::interval::parse(text, unit.as_deref())?;
+    interval.value = Box::new(build::string(parsed.to_planner_text()));
+    Ok(Some(Kind::of(PgType::Interval)))
+}

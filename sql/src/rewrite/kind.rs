@@ -1,0 +1,125 @@
+//! What is known about the type of an expression while it is rewritten: enough to read literals
+//! as PostgreSQL would, no more. `None` means that only the planner will know.
+
+use datafusion::arrow::datatypes::{DataType as ArrowType, TimeUnit};
+use datafusion::sql::sqlparser::ast::{ArrayElemTypeDef, DataType, ExactNumberInfo, TimezoneInfo};
+
+use crate::error::{SqlError, SqlErrorKind};
+use crate::pg_type::PgType;
+
+/// A type and, for times, the precision of their values.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) struct Kind {
+    pub(super) pg_type: PgType,
+    pub(super) unit: Option<TimeUnit>,
+}
+
+impl Kind {
+    pub(super) fn of(pg_type: PgType) -> Self {
+        Self { pg_type, unit: None }
+    }
+
+    pub(super) fn of_column(pg_type: PgType, arrow_type: &ArrowType) -> Self {
+        let unit = match arrow_type {
+            ArrowType::Timestamp(unit, _) => Some(*unit),
+            _ => None,
+        };
+        Self { pg_type, unit }
+    }
+
+    pub(super) fn is_instant(self) -> bool {
+        self.pg_type == PgType::Timestamptz
+    }
+
+    /// A date or a time on a wall clock, which is an instant only in some zone.
+    pub(super) fn is_wall_clock(self) -> bool {
+        matches!(self.pg_type, PgType::Timestamp | PgType::Date)
+    }
+
+    pub(super) fn is_integer(self) -> bool {
+        matches!(
+            self.pg_type,
+            PgType::Int2 | PgType::Int4 | PgType::Int8 | PgType::Oid | PgType::Regclass | PgType::Regtype
+        )
+    }
+
+    pub(super) fn is_fractional(self) -> bool {
+        matches!(self.pg_type, PgType::Float4 | PgType::Float8 | PgType::Numeric)
+    }
+
+    pub(super) fn is_number(self) -> bool {
+        self.is_integer() || self.is_fractional()
+    }
+
+    pub(super) fn is_text(self) -> bool {
+        matches!(self.pg_type, PgType::Text | PgType::Varchar | PgType::BpChar | PgType::Name | PgType::Char)
+    }
+}
+
+/// The type that a cast names.
+///
+/// # Errors
+/// Types that do not exist here.
+pub(super) fn pg_type_of(data_type: &DataType) -> Result<PgType, SqlError> {
+    let simple = match data_type {
+        DataType::Boolean | DataType::Bool => PgType::Bool,
+        DataType::SmallInt(_) | DataType::Int2(_) => PgType::Int2,
+        DataType::Int(_) | DataType::Integer(_) | DataType::Int4(_) => PgType::Int4,
+        DataType::BigInt(_) | DataType::Int8(_) => PgType::Int8,
+        DataType::Real | DataType::Float4 => PgType::Float4,
+        DataType::Double(_) | DataType::DoublePrecision | DataType::Float8 => PgType::Float8,
+        DataType::Float(precision) => float(precision),
+        DataType::Numeric(_) | DataType::Decimal(_) | DataType::Dec(_) => PgType::Numeric,
+        DataType::Text => PgType::Text,
+        DataType::Varchar(_)
+        | DataType::CharVarying(_)
+        | DataType::CharacterVarying(_)
+        | DataType::Nvarchar(_) => PgType::Varchar,
+        DataType::Char(_) | DataType::Character(_) => PgType::BpChar,
+        DataType::Bytea => PgType::Bytea,
+        DataType::Date => PgType::Date,
+        DataType::Time(_, TimezoneInfo::None | TimezoneInfo::WithoutTimeZone) => PgType::Time,
+        DataType::Timestamp(_, TimezoneInfo::None | TimezoneInfo::WithoutTimeZone) => PgType::Timestamp,
+        DataType::Timestamp(..) => PgType::Timestamptz,
+        DataType::Interval { .. } => PgType::Interval,
+        DataType::JSON => PgType::Json,
+        DataType::JSONB => PgType::Jsonb,
+        DataType::Uuid => PgType::Uuid,
+        DataType::Regclass => PgType::Regclass,
+        DataType::Array(
+            ArrayElemTypeDef::SquareBracket(element, _) | ArrayElemTypeDef::AngleBracket(element),
+        ) => {
+            return pg_type_of(element)?.array().ok_or_else(|| unknown(&data_type.to_string()));
+        }
+        DataType::Custom(name, arguments) if arguments.is_empty() => {
+            let mut parts: Vec<String> = name.0.iter().map(super::names::part_text).collect();
+            let last = parts.pop().unwrap_or_default();
+            if parts.first().is_some_and(|schema| schema != "pg_catalog") {
+                return Err(unknown(&data_type.to_string()));
+            }
+            return named(&last).ok_or_else(|| unknown(&last));
+        }
+        other => return Err(unknown(&other.to_string())),
+    };
+    Ok(simple)
+}
+
+/// Types that only look-ups of names have; they are object identifiers.
+fn named(name: &str) -> Option<PgType> {
+    match name {
+        "regnamespace" | "regrole" | "xid" | "cid" => Some(PgType::Oid),
+        "regprocedure" | "regoper" => Some(PgType::Regproc),
+        other => PgType::from_name(other),
+    }
+}
+
+fn float(precision: &ExactNumberInfo) -> PgType {
+    match precision {
+        ExactNumberInfo::Precision(bits) if *bits <= 24 => PgType::Float4,
+        _ => PgType::Float8,
+    }
+}
+
+fn unknown(name: &str) -> SqlError {
+    SqlError::new(SqlErrorKind::UndefinedObject, format!("type \"{}\" does not exist", name.to_lowercase()))
+}

@@ -1,0 +1,381 @@
+//! Operators: arithmetic with intervals, patterns, ANY and ALL.
+
+use datafusion::sql::sqlparser::ast::{BinaryOperator, DataType, Expr, UnaryOperator, ValueWithSpan};
+
+use super::compare::is_comparison;
+use super::expr::Rewrite;
+use super::kind::Kind;
+use super::scope::Scope;
+use super::{Rewriter, build};
+use crate::error::SqlError;
+use crate::functions::{INTERVAL_DIVIDE, INTERVAL_MULTIPLY, LIKE_PATTERN};
+use crate::pg_type::PgType;
+
+/// How many elements an array may have that is compared by anything but `=` and `<>`.
+const COMPARED_ELEMENTS_MAX: usize = 100;
+
+impl Rewriter<'_> {
+    pub(super) fn binary(&mut self, expr: &mut Expr, scope: &Scope) -> Rewrite {
+        let mut place = expr;
+        let mut logical = false;
+        // A chain of AND and OR leans to the left and may be long: it is walked without recursion.
+        while let Expr::BinaryOp { left, op: BinaryOperator::And | BinaryOperator::Or, right } = place {
+            logical = true;
+            self.expr(right, scope)?;
+            place = left;
+        }
+        let kind = match place {
+            Expr::BinaryOp { .. } => self.operation(place, scope)?,
+            other => self.expr(other, scope)?,
+        };
+        Ok(if logical { Some(Kind::of(PgType::Bool)) } else { kind })
+    }
+
+    fn operation(&mut self, expr: &mut Expr, scope: &Scope) -> Rewrite {
+        let Expr::BinaryOp { left, op, right } = expr else { return self.expr(expr, scope) };
+        if let BinaryOperator::PGCustomBinaryOperator(parts) = op {
+            *op = custom_operator(parts)?;
+        }
+        if is_comparison(op) {
+            return self.comparison(expr, scope);
+        }
+        let left_kind = self.expr(left, scope)?;
+        let right_kind = self.expr(right, scope)?;
+        match op {
+            BinaryOperator::Multiply | BinaryOperator::Divide
+                if is_interval(left_kind) || is_interval(right_kind) =>
+            {
+                scale_interval(expr, left_kind, right_kind)
+            }
+            BinaryOperator::StringConcat => {
+                self.as_text(left, left_kind);
+                self.as_text(right, right_kind);
+                self.note_parameter(left, PgType::Text);
+                self.note_parameter(right, PgType::Text);
+                let array = left_kind.or(right_kind).filter(|kind| kind.pg_type.element().is_some());
+                Ok(array.or(Some(Kind::of(PgType::Text))))
+            }
+            BinaryOperator::Plus
+            | BinaryOperator::Minus
+            | BinaryOperator::Multiply
+            | BinaryOperator::Divide
+            | BinaryOperator::Modulo => Ok(arithmetic(op, left_kind, right_kind)),
+            BinaryOperator::Arrow | BinaryOperator::HashArrow => Ok(Some(Kind::of(PgType::Json))),
+            BinaryOperator::LongArrow | BinaryOperator::HashLongArrow => Ok(Some(Kind::of(PgType::Text))),
+            BinaryOperator::PGRegexMatch
+            | BinaryOperator::PGRegexIMatch
+            | BinaryOperator::PGRegexNotMatch
+            | BinaryOperator::PGRegexNotIMatch => {
+                self.note_parameter(right, PgType::Text);
+                Ok(Some(Kind::of(PgType::Bool)))
+            }
+            _ => Ok(None),
+        }
+    }
+
+    pub(super) fn unary(&mut self, expr: &mut Expr, scope: &Scope) -> Rewrite {
+        let Expr::UnaryOp { op, expr: inner } = expr else { return Ok(None) };
+        let kind = self.expr(inner, scope)?;
+        match op {
+            UnaryOperator::Not => Ok(Some(Kind::of(PgType::Bool))),
+            UnaryOperator::Minus if is_interval(kind) => {
+                let inner = std::mem::replace(inner.as_mut(), build::null());
+                *expr = build::call(INTERVAL_MULTIPLY, vec![inner, build::number(-1)]);
+                Ok(kind)
+            }
+            UnaryOperator::Plus | UnaryOperator::Minus | UnaryOperator::BitwiseNot => Ok(kind),
+            other => Err(SqlError::unsupported(format!("the operator {other}"))),
+        }
+    }
+
+    /// LIKE and ILIKE. The planner knows only the backslash as an escape, so that a pattern with
+    /// another one is translated.
+    pub(super) fn like(&mut self, expr: &mut Expr, scope: &Scope) -> Rewrite {
+        if let Expr::Like { any: true, .. } | Expr::ILike { any: true, .. } = expr {
+            return self.like_any(expr, scope);
+        }
+        let (Expr::Like { expr: value, pattern, escape_char, .. }
+        | Expr::ILike { expr: value, pattern, escape_char, .. }) = expr
+        else {
+            return Ok(None);
+        };
+        let value_kind = self.expr(value, scope)?;
+        self.as_text(value, value_kind);
+        self.expr(pattern, scope)?;
+        self.note_parameter(pattern, PgType::Text);
+        if let Some(escape) = escape_char.take() {
+            translate_pattern(pattern, &escape)?;
+        }
+        Ok(Some(Kind::of(PgType::Bool)))
+    }
+
+    fn like_any(&mut self, expr: &mut Expr, scope: &Scope) -> Rewrite {
+        let (Expr::Like { pattern, .. } | Expr::ILike { pattern, .. }) = &*expr else { return Ok(None) };
+        let Some(patterns) = array_elements(pattern) else {
+            return Err(SqlError::unsupported("LIKE ANY of anything but an array of literals"));
+        };
+        bounded(patterns.len())?;
+        let template = std::mem::replace(expr, build::null());
+        let negated =
+            matches!(&template, Expr::Like { negated: true, .. } | Expr::ILike { negated: true, .. });
+        let each = patterns.into_iter().map(|element| {
+            let mut like = template.clone();
+            if let Expr::Like { any, pattern, .. } | Expr::ILike { any, pattern, .. } = &mut like {
+                *any = false;
+                **pattern = element;
+            }
+            like
+        });
+        *expr = build::nested(
+            each.reduce(|all, next| build::binary(all, BinaryOperator::Or, next))
+                .unwrap_or_else(|| build::boolean(negated)),
+        );
+        self.expr(expr, scope)
+    }
+
+    pub(super) fn any_or_all(&mut self, expr: &mut Expr, scope: &Scope) -> Rewrite {
+        let (left, op, right, any) = match std::mem::replace(expr, build::null()) {
+            Expr::AnyOp { left, compare_op, right, .. } => (*left, compare_op, *right, true),
+            Expr::AllOp { left, compare_op, right } => (*left, compare_op, *right, false),
+            other => {
+                *expr = other;
+                return Ok(None);
+            }
+        };
+        let right = unwrapped(right);
+        let member = matches!((&op, any), (BinaryOperator::Eq, true) | (BinaryOperator::NotEq, false));
+        let written = if any { "ANY" } else { "ALL" };
+        let rewritten = match right {
+            Expr::Subquery(subquery) if member => {
+                Expr::InSubquery { expr: Box::new(left), subquery, negated: !any }
+            }
+            Expr::Subquery(_) => {
+                return Err(SqlError::unsupported(format!("{op} {written} of a subquery")));
+            }
+            list => match array_elements(&list) {
+                Some(list) if member => Expr::InList { expr: Box::new(left), list, negated: !any },
+                Some(list) => chain(&left, &op, list, any)?,
+                None if member => return self.membership(expr, left, list, any, scope),
+                None => {
+                    return Err(SqlError::unsupported(format!(
+                        "{op} {written} of anything but an array of literals"
+                    )));
+                }
+            },
+        };
+        *expr = rewritten;
+        self.expr(expr, scope)
+    }
+
+    /// `left = ANY (array)`.
+    fn membership(
+        &mut self,
+        place: &mut Expr,
+        mut left: Expr,
+        mut array: Expr,
+        any: bool,
+        scope: &Scope,
+    ) -> Rewrite {
+        let kind = self.expr(&mut left, scope)?;
+        let array_kind = self.expr(&mut array, scope)?;
+        self.adapt(&mut left, kind, array_kind.and_then(|kind| kind.pg_type.element()).map(Kind::of))?;
+        if let Some(number) = build::parameter_number(&array) {
+            let element = kind.map_or(PgType::Text, |kind| kind.pg_type);
+            let array_type = element.array().unwrap_or(PgType::TextArray);
+            let array_type = *self.parameter_types.entry(number).or_insert(array_type);
+            array = build::arrow_cast(array, list_type(array_type));
+        }
+        let has = build::call("array_has", vec![array, left]);
+        *place = if any { has } else { Expr::UnaryOp { op: UnaryOperator::Not, expr: Box::new(has) } };
+        Ok(Some(Kind::of(PgType::Bool)))
+    }
+}
+
+/// The Arrow type of an array that comes in as a parameter.
+fn list_type(pg_type: PgType) -> &'static str {
+    match pg_type.element() {
+        Some(PgType::Bool) => "List(Boolean)",
+        Some(PgType::Int2) => "List(Int16)",
+        Some(PgType::Int4) => "List(Int32)",
+        Some(PgType::Int8 | PgType::Oid) => "List(Int64)",
+        Some(PgType::Float4) => "List(Float32)",
+        Some(PgType::Float8) => "List(Float64)",
+        _ => "List(Utf8)",
+    }
+}
+
+fn is_interval(kind: Option<Kind>) -> bool {
+    kind.is_some_and(|kind| kind.pg_type == PgType::Interval)
+}
+
+/// `interval * n`, `n * interval`, `interval / n`.
+fn scale_interval(expr: &mut Expr, left_kind: Option<Kind>, right_kind: Option<Kind>) -> Rewrite {
+    if is_interval(left_kind) && is_interval(right_kind) {
+        return Err(SqlError::unsupported("an interval times or by an interval"));
+    }
+    let Expr::BinaryOp { left, op, right } = std::mem::replace(expr, build::null()) else {
+        return Ok(None);
+    };
+    let divide = op == BinaryOperator::Divide;
+    let arguments = if is_interval(left_kind) { vec![*left, *right] } else { vec![*right, *left] };
+    if divide && !is_interval(left_kind) {
+        return Err(SqlError::unsupported("a number by an interval"));
+    }
+    *expr = build::call(if divide { INTERVAL_DIVIDE } else { INTERVAL_MULTIPLY }, arguments);
+    Ok(Some(Kind::of(PgType::Interval)))
+}
+
+fn arithmetic(op: &BinaryOperator, left: Option<Kind>, right: Option<Kind>) -> Option<Kind> {
+    let (left, right) = (left?, right?);
+    let time = |kind: Kind| kind.is_instant() || kind.is_wall_clock();
+    if time(left) && time(right) {
+        return (*op == BinaryOperator::Minus).then(|| Kind::of(PgType::Interval));
+    }
+    if time(left) && right.pg_type == PgType::Interval {
+        // A day plus hours is no longer a day; the planner decides.
+        return left.is_instant().then_some(left);
+    }
+    if left.pg_type == PgType::Interval && right.is_instant() {
+        return Some(right);
+    }
+    if left.pg_type == PgType::Interval && right.pg_type == PgType::Interval {
+        return Some(left);
+    }
+    if !left.is_number() || !right.is_number() {
+        return None;
+    }
+    if left.is_fractional() {
+        return Some(left);
+    }
+    Some(if right.is_fractional() { right } else { Kind::of(PgType::Int8) })
+}
+
+/// `OPERATOR(pg_catalog.~)` is the operator itself.
+fn custom_operator(parts: &[String]) -> Result<BinaryOperator, SqlError> {
+    use BinaryOperator as Op;
+    let name = parts.last().map_or("", String::as_str);
+    let in_catalog = parts.len() == 1 || parts.first().is_some_and(|schema| schema == "pg_catalog");
+    let op = match name {
+        "=" => Op::Eq,
+        "<>" | "!=" => Op::NotEq,
+        "<" => Op::Lt,
+        "<=" => Op::LtEq,
+        ">" => Op::Gt,
+        ">=" => Op::GtEq,
+        "~" => Op::PGRegexMatch,
+        "~*" => Op::PGRegexIMatch,
+        "!~" => Op::PGRegexNotMatch,
+        "!~*" => Op::PGRegexNotIMatch,
+        "~~" => Op::PGLikeMatch,
+        "~~*" => Op::PGILikeMatch,
+        "!~~" => Op::PGNotLikeMatch,
+        "!~~*" => Op::PGNotILikeMatch,
+        "+" => Op::Plus,
+        "-" => Op::Minus,
+        "*" => Op::Multiply,
+        "/" => Op::Divide,
+        "||" => Op::StringConcat,
+        _ => return Err(SqlError::unsupported(format!("the operator {}", parts.join(".")))),
+    };
+    if in_catalog { Ok(op) } else { Err(SqlError::unsupported(format!("the operator {}", parts.join(".")))) }
+}
+
+fn translate_pattern(pattern: &mut Expr, escape: &ValueWithSpan) -> Result<(), SqlError> {
+    let escape = Expr::Value(escape.clone());
+    let Some(text) = build::string_literal(&escape) else {
+        return Err(SqlError::unsupported("an ESCAPE that is not a string"));
+    };
+    if text == "\\" {
+        return Ok(());
+    }
+    if text.chars().count() > 1 {
+        return Err(SqlError::unsupported("an ESCAPE of several characters"));
+    }
+    let text = text.to_owned();
+    build::replace(pattern, |pattern| build::call(LIKE_PATTERN, vec![pattern, build::string(text)]));
+    Ok(())
+}
+
+/// An array without parentheses and without the cast that only names its type.
+fn unwrapped(expr: Expr) -> Expr {
+    match expr {
+        Expr::Nested(inner) => unwrapped(*inner),
+        Expr::Cast { expr, data_type: DataType::Array(_), .. } if array_elements(&expr).is_some() => {
+            unwrapped(*expr)
+        }
+        other => other,
+    }
+}
+
+/// The elements of `ARRAY[...]` or `'{...}'`.
+pub(super) fn array_elements(expr: &Expr) -> Option<Vec<Expr>> {
+    match expr {
+        Expr::Nested(inner) => array_elements(inner),
+        Expr::Array(array) => Some(array.elem.clone()),
+        Expr::Tuple(values) => Some(values.clone()),
+        other => array_literal(build::string_literal(other)?),
+    }
+}
+
+/// The elements of an array in PostgreSQL's text form, of one dimension.
+pub(super) fn array_literal(text: &str) -> Option<Vec<Expr>> {
+    let inner = text.trim().strip_prefix('{')?.strip_suffix('}')?;
+    let mut elements = Vec::new();
+    let mut rest = inner.trim();
+    while !rest.is_empty() {
+        let (element, after) = array_element(rest)?;
+        elements.push(element);
+        rest = after.trim_start();
+        if rest.is_empty() {
+            break;
+        }
+        rest = rest.strip_prefix(',')?.trim_start();
+        if rest.is_empty() {
+            return None;
+        }
+    }
+    Some(elements)
+}
+
+fn array_element(text: &str) -> Option<(Expr, &str)> {
+    let Some(quoted) = text.strip_prefix('"') else {
+        let end = text.find(',').unwrap_or(text.len());
+        let (word, rest) = text.split_at(end);
+        let word = word.trim();
+        if word.is_empty() || word.contains(['{', '}', '"']) {
+            return None;
+        }
+        let element = if word.eq_ignore_ascii_case("null") { build::null() } else { build::string(word) };
+        return Some((element, rest));
+    };
+    let mut value = String::new();
+    let mut characters = quoted.char_indices();
+    while let Some((index, character)) = characters.next() {
+        match character {
+            '"' => return Some((build::string(value), &quoted[index + 1..])),
+            '\\' => value.push(characters.next()?.1),
+            other => value.push(other),
+        }
+    }
+    None
+}
+
+/// `left op ANY (a, b)` as `left op a OR left op b`; ALL joins with AND.
+fn chain(left: &Expr, op: &BinaryOperator, list: Vec<Expr>, any: bool) -> Result<Expr, SqlError> {
+    bounded(list.len())?;
+    let join = if any { BinaryOperator::Or } else { BinaryOperator::And };
+    let all = list
+        .into_iter()
+        .map(|element| build::binary(left.clone(), op.clone(), element))
+        .reduce(|all, next| build::binary(all, join.clone(), next));
+    Ok(build::nested(all.unwrap_or_else(|| build::boolean(!any))))
+}
+
+fn bounded(elements: usize) -> Result<(), SqlError> {
+    if elements <= COMPARED_ELEMENTS_MAX {
+        return Ok(());
+    }
+    Err(SqlError::unsupported(format!(
+        "an array of {elements} elements in ANY or ALL (at most {COMPARED_ELEMENTS_MAX})"
+    )))
+}
