@@ -1,0 +1,9 @@
+//! The engine from outside: sessions over a log on a store in memory.
+
+mod cases;
+mod columns;
+mod fixture;
+mod limits;
+mod prepared;
+mod queries;
+mod sessions;

@@ -1,0 +1,139 @@
+//! SELECT, EXPLAIN and SHOW over topics and system tables.
+
+use strandline_engine::ErrorKind;
+use strandline_storage::table::ScanCounter;
+
+use crate::fixture::{Fixture, lines, run};
+
+async fn events() -> Fixture {
+    let fixture = Fixture::new().await;
+    let value =
+        |id: i32| format!(r#"{{"id":{id},"level":"{}","ratio":{id}.5}}"#, ["info", "warn"][id as usize % 2]);
+    fixture.topic("events", (0..10).map(value)).await;
+    fixture
+}
+
+#[tokio::test]
+async fn a_time_range_selects_its_rows() {
+    let fixture = events().await;
+    let from = "SELECT _offset, id FROM events WHERE ts >= '2023-11-14T22:13:27Z' ORDER BY ts";
+    assert_eq!(lines(&fixture.query(from).await), ["7|7", "8|8", "9|9"]);
+    let between = "SELECT count(*) FROM events \
+                   WHERE ts BETWEEN '2023-11-14T22:13:21Z' AND '2023-11-14T22:13:23Z'";
+    assert_eq!(fixture.value(between).await.as_deref(), Some("3"));
+    let none = "SELECT count(*), max(id) FROM events WHERE ts > '2030-01-01T00:00:00Z'";
+    assert_eq!(lines(&fixture.query(none).await), ["0|NULL"]);
+}
+
+#[tokio::test]
+async fn json_columns_have_types_and_operators_reach_the_rest() {
+    let fixture = events().await;
+    let typed = "SELECT level, sum(id), avg(ratio) FROM events GROUP BY level ORDER BY level";
+    assert_eq!(lines(&fixture.query(typed).await), ["info|20|4.5", "warn|25|5.5"]);
+    let by_operator = "SELECT _value ->> 'level', (_value ->> 'id')::int + 1 FROM events WHERE _offset = 3";
+    assert_eq!(lines(&fixture.query(by_operator).await), ["warn|4"]);
+    let missing = "SELECT _value -> 'nope' FROM events WHERE _offset = 3";
+    assert_eq!(fixture.value(missing).await, None);
+}
+
+#[tokio::test]
+async fn nested_json_is_kept_as_written_and_walked_through() {
+    let fixture = Fixture::new().await;
+    let value = r#"{"request":{"hg.nginx.org":{"1xx" : [10, {"a":"b"}]}},"tags":["x", "y"]}"#;
+    fixture.topic("nginx", [value]).await;
+    let sql = r#"SELECT request, request -> 'hg.nginx.org' -> '1xx' -> 1 ->> 'a', tags ->> -1,
+                 _value #>> '{request,hg.nginx.org,1xx,0}' FROM nginx"#;
+    let expected = r#"{"hg.nginx.org":{"1xx" : [10, {"a":"b"}]}}|b|y|10"#;
+    assert_eq!(lines(&fixture.query(sql).await), [expected]);
+    let grouped = "SELECT tags, count(*) FROM nginx GROUP BY tags";
+    assert_eq!(lines(&fixture.query(grouped).await), [r#"["x", "y"]|1"#]);
+}
+
+#[tokio::test]
+async fn a_star_shows_the_columns_of_a_topic_and_nothing_hidden() {
+    let fixture = events().await;
+    let session = fixture.session();
+    let names = |answer: &crate::fixture::Answer| -> Vec<String> {
+        answer.columns.iter().map(|column| column.name.clone()).collect()
+    };
+    let star = run(&session, "SELECT * FROM events LIMIT 1").await.unwrap();
+    assert_eq!(names(&star), ["ts", "_partition", "_offset", "_key", "id", "level", "ratio"]);
+    fixture.topic("lines", ["127.0.0.1 - - GET /", "127.0.0.1 - - GET /a"]).await;
+    let star = run(&session, "SELECT * FROM lines").await.unwrap();
+    assert_eq!(names(&star), ["ts", "_partition", "_offset", "_key", "_value"]);
+}
+
+#[tokio::test]
+async fn counting_a_topic_reads_no_payload() {
+    let fixture = events().await;
+    fixture.query("SELECT id FROM events LIMIT 0").await;
+    let before = fixture.engine.scan_counters().get(ScanCounter::BlocksRead);
+    assert_eq!(fixture.value("SELECT count(*) FROM events").await.as_deref(), Some("10"));
+    assert_eq!(fixture.engine.scan_counters().get(ScanCounter::BlocksRead), before);
+}
+
+#[tokio::test]
+async fn an_empty_topic_has_no_rows_and_one_count() {
+    let fixture = Fixture::new().await;
+    fixture.create_with("empty", 3, &[]).await;
+    assert_eq!(fixture.query("SELECT * FROM empty").await.len(), 0);
+    assert_eq!(lines(&fixture.query("SELECT count(*), max(ts) FROM empty").await), ["0|NULL"]);
+    assert_eq!(fixture.query("SELECT * FROM empty ORDER BY ts DESC LIMIT 1").await.len(), 0);
+}
+
+#[tokio::test]
+async fn explain_shows_a_plan_in_one_column() {
+    let fixture = events().await;
+    let session = fixture.session();
+    let plan = run(&session, "EXPLAIN SELECT count(*) FROM events WHERE id > 3").await.unwrap();
+    assert_eq!(plan.columns[0].name, "QUERY PLAN");
+    assert!(plan.rows.len() > 1, "{:?}", plan.rows);
+    let analyzed = run(&session, "EXPLAIN ANALYZE SELECT id FROM events").await.unwrap();
+    let text = lines(&analyzed.rows).join("\n");
+    assert!(text.contains("Execution Time: ") && text.contains("Rows: 10"), "{text}");
+}
+
+#[tokio::test]
+async fn system_tables_describe_the_log() {
+    let fixture = events().await;
+    let topics = "SELECT topic, partitions, value_format, payload_columns, records FROM strandline.topics";
+    assert_eq!(lines(&fixture.query(topics).await), ["events|1|json|3|10"]);
+    let columns = "SELECT \"column\", type, pinned FROM strandline.columns WHERE topic = 'events'";
+    let expected = ["id|bigint|false", "level|text|false", "ratio|double precision|false"];
+    assert_eq!(lines(&fixture.query(columns).await), expected);
+    let partitions = "SELECT \"partition\", log_start_offset, high_watermark FROM strandline.partitions";
+    assert_eq!(lines(&fixture.query(partitions).await), ["0|0|10"]);
+    let running = "SELECT query FROM strandline.queries";
+    assert_eq!(fixture.value(running).await.as_deref(), Some(running));
+    let setting = "SELECT setting FROM strandline.settings WHERE name = 'TimeZone'";
+    assert_eq!(fixture.value(setting).await.as_deref(), Some("UTC"));
+}
+
+#[tokio::test]
+async fn faults_have_kinds_that_say_what_to_do() {
+    let fixture = events().await;
+    let cases = [
+        ("SELECT nope FROM events", ErrorKind::UndefinedColumn),
+        ("SELECT 1 FROM nope", ErrorKind::UndefinedTable),
+        ("SELECT nope(1)", ErrorKind::UndefinedFunction),
+        ("SELECT 1 / 0", ErrorKind::DivisionByZero),
+        ("SELECT (_value ->> 'level')::int FROM events", ErrorKind::InvalidText),
+        ("SELEC 1", ErrorKind::Syntax),
+        ("INSERT INTO events VALUES (1)", ErrorKind::FeatureNotSupported),
+        ("CREATE EXTERNAL TABLE t STORED AS CSV LOCATION '/etc/passwd'", ErrorKind::FeatureNotSupported),
+        ("SELECT level, id FROM events GROUP BY level", ErrorKind::Grouping),
+        ("SHOW no_such_setting", ErrorKind::UndefinedObject),
+    ];
+    for (sql, expected) in cases {
+        let error = fixture.error(sql).await;
+        assert_eq!(error.kind, expected, "{sql}: {error:?}");
+    }
+}
+
+#[tokio::test]
+async fn a_file_is_no_table() {
+    let fixture = events().await;
+    for sql in ["SELECT * FROM '/etc/passwd'", "SELECT * FROM \"/etc/passwd\"", "COPY events TO '/tmp/x'"] {
+        fixture.error(sql).await;
+    }
+}
