@@ -13,6 +13,10 @@ use super::decoder::PayloadDecoder;
 
 /// The key of a field's metadata that says more of a type than Arrow does.
 pub const TYPE_METADATA_KEY: &str = "strandline.type";
+/// The field holds JSON text.
+pub const JSON_TYPE: &str = "json";
+/// The field holds the headers of a record: a list of keys and values.
+pub const HEADERS_TYPE: &str = "headers";
 
 /// What a key or a value is shown as. Formats that only a decoder understands come as `Bytes`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -113,7 +117,7 @@ fn field(column: SystemColumn, key_format: ColumnFormat, value_format: ColumnFor
         SystemColumn::Offset => Field::new(name, DataType::Int64, false),
         SystemColumn::Key => shown(name, key_format),
         SystemColumn::Value => shown(name, value_format),
-        SystemColumn::Headers => marked(Field::new(name, DataType::List(header_item()), false), "headers"),
+        SystemColumn::Headers => marked(Field::new(name, DataType::List(header_item()), false), HEADERS_TYPE),
         SystemColumn::AppendTimestamp => Field::new(name, timestamp_type(), false),
         SystemColumn::KeyBytes | SystemColumn::ValueBytes => Field::new(name, DataType::BinaryView, true),
         SystemColumn::Error => Field::new(name, DataType::Utf8View, true),
@@ -122,7 +126,7 @@ fn field(column: SystemColumn, key_format: ColumnFormat, value_format: ColumnFor
 
 fn shown(name: &str, format: ColumnFormat) -> Field {
     match format {
-        ColumnFormat::Json => marked(Field::new(name, DataType::Utf8View, true), "json"),
+        ColumnFormat::Json => marked(Field::new(name, DataType::Utf8View, true), JSON_TYPE),
         ColumnFormat::Text => Field::new(name, DataType::Utf8View, true),
         ColumnFormat::Bytes => Field::new(name, DataType::BinaryView, true),
     }
@@ -180,6 +184,6 @@ mod tests {
         assert_eq!(fields[SystemColumn::Key.index()].data_type(), &DataType::BinaryView);
         let value = &fields[SystemColumn::Value.index()];
         assert_eq!(value.data_type(), &DataType::Utf8View);
-        assert_eq!(value.metadata()[TYPE_METADATA_KEY], "json");
+        assert_eq!(value.metadata()[TYPE_METADATA_KEY], JSON_TYPE);
     }
 }

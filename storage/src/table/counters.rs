@@ -6,7 +6,7 @@
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 
-use datafusion::physical_plan::metrics::{Count, ExecutionPlanMetricsSet, MetricBuilder};
+use datafusion::physical_plan::metrics::{Count, ExecutionPlanMetricsSet, MetricBuilder, Time};
 
 /// Something that a scan counts.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -86,6 +86,7 @@ impl ScanCounters {
 #[derive(Clone, Debug)]
 pub(super) struct ScanMetrics {
     own: [Count; ScanCounter::ALL.len()],
+    elapsed_compute: Time,
     shared: Arc<ScanCounters>,
 }
 
@@ -95,9 +96,17 @@ impl ScanMetrics {
         partition: usize,
         shared: Arc<ScanCounters>,
     ) -> Self {
-        let own =
-            ScanCounter::ALL.map(|counter| MetricBuilder::new(metrics).counter(counter.name(), partition));
-        Self { own, shared }
+        let own = ScanCounter::ALL.map(|counter| match counter {
+            // The query engine has a name of its own for it, which tools know.
+            ScanCounter::RowsEmitted => MetricBuilder::new(metrics).output_rows(partition),
+            counter => MetricBuilder::new(metrics).counter(counter.name(), partition),
+        });
+        Self { own, elapsed_compute: MetricBuilder::new(metrics).elapsed_compute(partition), shared }
+    }
+
+    /// The time that decoding and filtering take, without waiting for reads.
+    pub(super) fn elapsed_compute(&self) -> &Time {
+        &self.elapsed_compute
     }
 
     pub(super) fn add(&self, counter: ScanCounter, count: usize) {

@@ -54,8 +54,13 @@ impl<'a> RowSet<'a> {
         if mask.true_count() == self.rows.len() {
             return Ok(());
         }
+        let before = self.rows.len();
         let mut passes = mask.values().iter();
         self.rows.retain(|_| passes.next().unwrap_or(false));
+        if self.rows.len() < before / 4 {
+            // They keep whole batches in memory; built again for few rows, they will not.
+            self.built.retain(|position, _| !SystemColumn::from_index(*position).is_some_and(is_view));
+        }
         for column in self.built.values_mut() {
             *column = filter(column, mask)?;
         }
@@ -153,6 +158,12 @@ impl<'a> RowSet<'a> {
             None => Ok(()),
         }
     }
+}
+
+/// The column may share bytes with the batches of its rows.
+fn is_view(column: SystemColumn) -> bool {
+    use SystemColumn::{Key, KeyBytes, Value, ValueBytes};
+    matches!(column, Key | KeyBytes | Value | ValueBytes)
 }
 
 fn timestamps(values: impl Iterator<Item = Option<i64>>) -> ArrayRef {

@@ -71,30 +71,25 @@ impl LogScan {
         let candidates = blocks.candidates();
         let kept = prune_blocks(&blocks, &candidates, &filters, &layout.schema);
         let assignment = Assignment::spread(&kept, target_partitions, block_bytes(&blocks));
-        let schema = Arc::new(layout.schema.project(&projection)?);
-        let scan = Self {
-            layout,
-            blocks: Arc::new(blocks),
+        Ok(Self {
             blocks_total: candidates.len(),
-            assignment: assignment.clone(),
-            summaries: Arc::from([]),
+            summaries: summaries(&blocks, &assignment),
+            assignment,
+            blocks: Arc::new(blocks),
+            schema: Arc::new(layout.schema.project(&projection)?),
+            layout,
             projection,
-            schema,
             planned_filters: filters,
             late_filters: Vec::new(),
             order: None,
             fetch,
             metrics: ExecutionPlanMetricsSet::new(),
             counters,
-        };
-        Ok(scan.with_assignment(assignment))
+        })
     }
 
-    fn with_assignment(mut self, assignment: Assignment) -> Self {
-        let summary = |output: &Arc<[_]>| RowSummary::of(&self.blocks, output);
-        self.summaries = assignment.outputs.iter().map(summary).collect();
-        self.assignment = assignment;
-        self
+    fn with_assignment(self, assignment: Assignment) -> Self {
+        Self { summaries: summaries(&self.blocks, &assignment), assignment, ..self }
     }
 
     fn blocks_kept(&self) -> usize {
@@ -285,6 +280,10 @@ impl DataSource for LogScan {
     ) -> Result<TreeNodeRecursion> {
         apply_expression_roots(self.planned_filters.iter().chain(&self.late_filters), f)
     }
+}
+
+fn summaries(blocks: &TopicBlocks, assignment: &Assignment) -> Arc<[RowSummary]> {
+    assignment.outputs.iter().map(|output| RowSummary::of(blocks, output)).collect()
 }
 
 fn names<'a>(fields: impl IntoIterator<Item = &'a Arc<Field>>) -> String {

@@ -183,6 +183,8 @@ impl OutputScan {
 
     /// Decodes the next batches of the group, and makes their rows ready.
     fn decode_some(&mut self) -> Result<()> {
+        let elapsed = self.metrics.elapsed_compute().clone();
+        let _timer = elapsed.timer();
         let decoded = self.decode_batches()?;
         self.memory.try_resize(decoded.iter().map(DecodedBatch::memory_bytes).sum())?;
         let rows = rows_of(&decoded, &self.blocks, self.group.slot, self.direction)?;

@@ -6,6 +6,11 @@ use super::fixture::{Fixture, T, TestRecord, bytes, integers, record, row_count,
 use crate::format::Compression;
 use crate::table::ColumnFormat;
 
+/// Bytes of a key or value, `None` for null.
+type Nullable<'a> = Option<&'a [u8]>;
+/// Whether a timestamp passes a filter.
+type TimeTest = Box<dyn Fn(i64) -> bool>;
+
 fn text(value: &str) -> Option<String> {
     Some(value.to_owned())
 }
@@ -13,7 +18,7 @@ fn text(value: &str) -> Option<String> {
 #[tokio::test]
 async fn tombstones_and_null_keys_are_rows() {
     let written = Fixture::new(1).await;
-    let pairs: [(Option<&[u8]>, Option<&[u8]>); 6] = [
+    let pairs: [(Nullable<'_>, Nullable<'_>); 6] = [
         (Some(b"k1"), Some(b"v")),
         (Some(b"k1"), None),
         (None, Some(b"v")),
@@ -48,7 +53,7 @@ async fn tombstones_and_null_keys_are_rows() {
 #[tokio::test]
 async fn headers_keep_null_empty_repeats_and_order() {
     let written = Fixture::new(1).await;
-    let headers: [(&[u8], Option<&[u8]>); 5] = [
+    let headers: [(&[u8], Nullable<'_>); 5] = [
         (b"a", None),
         (b"b", Some(b"")),
         (b"c", Some(b"x")),
@@ -96,7 +101,7 @@ async fn time_filters_work_before_inside_and_after_the_data() {
     for fixture in [&written, &written.read_back().await] {
         for bound in [T - 1, T, T + 1, T + 14, T + 29, T + 30] {
             let literal = format!("arrow_cast({bound}, 'Timestamp(ms, \"UTC\")')");
-            let filters: [(String, Box<dyn Fn(i64) -> bool>); 5] = [
+            let filters: [(String, TimeTest); 5] = [
                 (format!("ts < {literal}"), Box::new(move |t| t < bound)),
                 (format!("ts <= {literal}"), Box::new(move |t| t <= bound)),
                 (format!("ts > {literal}"), Box::new(move |t| t > bound)),
@@ -173,7 +178,7 @@ async fn bytes_that_are_no_text_spoil_only_themselves() {
         assert_eq!(bytes(&rows, 1)[1].as_deref(), Some(&b"\xab\xbb tail"[..]));
         assert_eq!(texts(&rows, 2)[2], text("\u{fffd}"));
         let like = fixture.query("SELECT _value FROM t WHERE _value LIKE '%tail'").await;
-        assert_eq!(texts(&like, 0), [lossy.clone()]);
+        assert_eq!(texts(&like, 0), std::slice::from_ref(&lossy));
     }
     written.key_format = ColumnFormat::Bytes;
     let rows = written.query("SELECT _key FROM t WHERE _key = X'ff'").await;

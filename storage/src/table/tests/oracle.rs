@@ -19,10 +19,17 @@ struct Fetched {
     value: Option<Vec<u8>>,
 }
 
+/// What a filter says of a record: one of SQL's three values.
+type Test = Box<dyn Fn(&Fetched) -> Option<bool>>;
+/// Whether one number stands to another as an operator says.
+type Holds = fn(&i64, &i64) -> bool;
+/// What rows are sorted by.
+type SortKey = fn(&Fetched) -> (i64, i64);
+
 /// A filter in SQL, and what it says of a record: SQL's three values.
 struct Filter {
     sql: String,
-    passes: Box<dyn Fn(&Fetched) -> Option<bool>>,
+    passes: Test,
 }
 
 const PARTITIONS: i32 = 4;
@@ -137,7 +144,7 @@ fn random_comparison(rng: &mut StdRng) -> Filter {
 }
 
 fn compare(rng: &mut StdRng, column: &str, value: i64, of: fn(&Fetched) -> Option<i64>) -> Filter {
-    let operators: [(&str, fn(&i64, &i64) -> bool); 6] =
+    let operators: [(&str, Holds); 6] =
         [("<", i64::lt), ("<=", i64::le), (">", i64::gt), (">=", i64::ge), ("=", i64::eq), ("<>", i64::ne)];
     let (operator, holds) = operators[rng.random_range(0..operators.len())];
     let sql = format!("{column} {operator} {value}");
@@ -180,13 +187,13 @@ async fn check(fixture: &Fixture, rng: &mut StdRng, all: &[Fetched]) {
 }
 
 async fn check_orders(fixture: &Fixture, clause: &str, passing: Vec<Fetched>, limit: usize) {
-    let sorted = |key: fn(&Fetched) -> (i64, i64)| {
+    let sorted = |key: SortKey| {
         let mut rows = passing.clone();
         rows.sort_by_key(key);
         rows.truncate(limit);
         rows
     };
-    let orders: [(&str, fn(&Fetched) -> (i64, i64)); 5] = [
+    let orders: [(&str, SortKey); 5] = [
         ("_partition, _offset", |row| (i64::from(row.partition), row.offset)),
         ("_partition DESC, _offset", |row| (-i64::from(row.partition), row.offset)),
         ("_partition DESC, _offset DESC", |row| (-i64::from(row.partition), -row.offset)),
@@ -235,7 +242,7 @@ async fn check_seed(seed: u64) {
     let all = fetch_all(&fixture).await;
     for fixture in [&fixture, &fixture.read_back().await] {
         check_aggregates(fixture, &all).await;
-        for _ in 0..6 {
+        for _ in 0..3 {
             check(fixture, &mut rng, &all).await;
         }
     }
@@ -243,7 +250,7 @@ async fn check_seed(seed: u64) {
 
 #[tokio::test]
 async fn queries_agree_with_fetches() {
-    for seed in 0..12 {
+    for seed in 0..8 {
         println!("seed {seed}");
         check_seed(seed).await;
     }

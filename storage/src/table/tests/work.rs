@@ -1,11 +1,13 @@
 //! The work that statements are allowed: what the plan says, and what the counters say was read.
 
+use datafusion::arrow::record_batch::RecordBatch;
 use datafusion::common::DataFusionError;
 use datafusion::prelude::SessionContext;
 
-use super::fixture::{Fixture, T, integers, record, row_count};
-use crate::format::Compression;
+use super::fixture::{Fixture, T, integers, record, row_count, texts};
+use crate::format::{BatchBuilder, BatchOptions, Compression};
 use crate::ids::TopicPartition;
+use crate::log::PartitionAppend;
 use crate::table::{ScanCounter, ScanError};
 
 const BLOCKS: i64 = 50;
@@ -78,10 +80,10 @@ async fn batches_of_a_block_that_end_too_early_are_not_decompressed() {
     let fixture = Fixture::new(1).await;
     let topic_partition = TopicPartition::new(fixture.topic.id, 0);
     let batch = |timestamp: i64| {
-        let options = crate::format::BatchOptions { compression: Compression::Gzip, ..Default::default() };
-        let mut batch = crate::format::BatchBuilder::new(options);
+        let options = BatchOptions { compression: Compression::Gzip, ..BatchOptions::default() };
+        let mut batch = BatchBuilder::new(options);
         batch.append(Some(timestamp), None, Some(b"v"), &[]).unwrap();
-        crate::log::PartitionAppend { topic_partition, batch: batch.finish() }
+        PartitionAppend { topic_partition, batch: batch.finish() }
     };
     // One commit, and so one block.
     fixture.log.append((0..8).map(|i| batch(T + i)).collect()).await;
@@ -185,19 +187,11 @@ async fn joins_and_groups_agree_with_the_rows() {
 async fn explain_analyze_says_what_was_read() {
     let fixture = ordered(1).await;
     let sql = format!("EXPLAIN ANALYZE SELECT _value FROM t WHERE {}", at_least(T + 40_000));
-    let plan = super::fixture::texts(&fixture.query(&sql).await, 1).concat_texts();
-    for metric in ["blocks_total=50", "blocks_pruned=40", "blocks_read=10", "records_decoded=200"] {
+    let plan: String = texts(&fixture.query(&sql).await, 1).into_iter().flatten().collect();
+    for metric in
+        ["blocks_total=50", "blocks_pruned=40", "blocks_read=10", "records_decoded=200", "output_rows=200"]
+    {
         assert!(plan.contains(metric), "{metric}\n{plan}");
-    }
-}
-
-trait ConcatTexts {
-    fn concat_texts(self) -> String;
-}
-
-impl ConcatTexts for Vec<Option<String>> {
-    fn concat_texts(self) -> String {
-        self.into_iter().flatten().collect()
     }
 }
 
@@ -271,4 +265,17 @@ async fn a_stream_that_is_dropped_reads_no_further() {
     tokio::task::yield_now().await;
     assert!(read < BLOCKS as u64 + 30, "read {read} blocks");
     assert_eq!(fixture.counters.get(ScanCounter::BlocksRead), read);
+}
+
+#[tokio::test]
+async fn a_needle_does_not_keep_its_batch_in_memory() {
+    let fixture = Fixture::new(1).await;
+    let records: Vec<_> = (0..100).map(|i| record(T + i, "k", &format!("{i:01000}"))).collect();
+    fixture.append(0, Compression::None, &records).await;
+    let bytes =
+        |batches: &[RecordBatch]| batches.iter().map(RecordBatch::get_array_memory_size).sum::<usize>();
+    let all = fixture.query("SELECT _value FROM t").await;
+    assert!(bytes(&all) >= 100_000);
+    let needle = fixture.query("SELECT _value FROM t WHERE _value LIKE '%42'").await;
+    assert!(bytes(&needle) < 20_000, "{} bytes", bytes(&needle));
 }
