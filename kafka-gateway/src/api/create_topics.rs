@@ -88,6 +88,7 @@ fn accepted(topic: &CreatableTopic, created: Created) -> CreatableTopicResult {
     CreatableTopicResult::default()
         .with_name(topic.name.clone())
         .with_topic_id(created.topic_id)
+        .with_error_message(None)
         .with_num_partitions(created.partitions)
         .with_replication_factor(created.replication_factor)
         .with_configs(Some(created.configs.into_iter().map(describe).collect()))

@@ -59,7 +59,8 @@ pub(super) async fn answer(context: Context, request: DescribeConfigsRequest) ->
     let results = resources.map(|resource| {
         let result = DescribeConfigsResult::default()
             .with_resource_type(resource.resource_type)
-            .with_resource_name(resource.resource_name.clone());
+            .with_resource_name(resource.resource_name.clone())
+            .with_error_message(None);
         match describe(&context, resource) {
             Ok(mut configs) => {
                 configs.retain(|config| is_wanted(resource, config));

@@ -30,6 +30,7 @@ pub(super) async fn answer(context: Context, request: FindCoordinatorRequest) ->
     let found = find(&context, request.key_type, request.key);
     FindCoordinatorResponse::default()
         .with_error_code(found.error_code)
+        .with_error_message(None)
         .with_node_id(found.node_id)
         .with_host(found.host)
         .with_port(found.port)
@@ -50,7 +51,7 @@ fn find(context: &Context, key_type: i8, key: StrBytes) -> Coordinator {
             .with_node_id(NO_NODE.into())
             .with_port(NO_PORT),
     };
-    coordinator.with_key(key)
+    coordinator.with_key(key).with_error_message(None)
 }
 
 fn check(context: &Context, key_type: i8, key: &str) -> Result<(), ErrorCode> {

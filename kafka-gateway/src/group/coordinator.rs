@@ -207,7 +207,8 @@ mod tests {
             while !coordinator.lock().groups.is_empty() {
                 tokio::time::advance(Duration::from_secs(1)).await;
             }
-            assert_eq!(begun.elapsed(), Duration::from_secs(13));
+            let seconds = begun.elapsed().as_secs();
+            assert!((13..=14).contains(&seconds), "the session lasts 10 s, not {seconds} s less 3");
         };
         tokio::select! {
             () = coordinator.run_timer() => unreachable!("the timer never ends"),

@@ -325,7 +325,9 @@ async fn configs_are_described_whole_or_by_key() {
         assert!(results[0].configs.len() > 20);
         let [policy] = &results[1].configs[..] else { panic!("one config") };
         assert_eq!((policy.value.as_deref(), policy.config_source), (Some("delete"), 5));
-        assert_eq!((policy.synonyms.len(), policy.documentation.is_some()), (1, version >= 3));
+        // Where the version has no such field, the codec gives an empty text.
+        let has_documentation = policy.documentation.as_deref().is_some_and(|text| !text.is_empty());
+        assert_eq!((policy.synonyms.len(), has_documentation), (1, version >= 3));
         assert!(results[3].configs.iter().any(|one| &*one.name == "num.partitions" && one.read_only));
     }
 }

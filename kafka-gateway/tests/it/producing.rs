@@ -68,9 +68,10 @@ async fn a_resent_batch_gets_its_first_offset_and_a_gap_is_refused() {
     let gateway = TestGateway::start().await;
     let mut client = gateway.connect().await;
     client.create_topic("t", 1).await;
-    let init = client.call(4, &InitProducerIdRequest::default().with_transaction_timeout_ms(1000)).await;
+    let unnamed = InitProducerIdRequest::default().with_transactional_id(None);
+    let init = client.call(4, &unnamed).await;
     assert_eq!((init.error_code, init.producer_epoch), (0, 0));
-    let other = client.call(0, &InitProducerIdRequest::default()).await;
+    let other = client.call(0, &unnamed).await;
     assert_ne!(init.producer_id, other.producer_id);
     let sequenced = |base_sequence| {
         let producer = ProducerIdentity { producer_id: init.producer_id.0, producer_epoch: 0, base_sequence };
