@@ -6,6 +6,7 @@
 use std::sync::Arc;
 use std::time::Duration;
 
+use socket2::{SockRef, TcpKeepalive};
 use strandline_engine::Engine;
 use tokio::io::{AsyncRead, AsyncWrite};
 use tokio::net::{TcpListener, TcpStream};
@@ -27,6 +28,8 @@ use crate::wire::output::Output;
 const STARTING_CONNECTIONS_MAX: usize = 100;
 /// How long to leave a listener alone that cannot accept, such as one out of file descriptors.
 const ACCEPT_RETRY: Duration = Duration::from_millis(100);
+/// How long a connection is silent before the client's machine is asked whether it is there.
+const KEEPALIVE_IDLE: Duration = Duration::from_secs(60);
 /// How long an ended connection may take to hear why.
 const FAREWELL_TIMEOUT: Duration = Duration::from_secs(1);
 
@@ -134,12 +137,18 @@ fn log_panic(ended: Result<(), tokio::task::JoinError>) {
 }
 
 async fn serve_socket(socket: TcpStream, shared: Shared) {
-    // Answers are written whole, so waiting to fill packets would only delay them.
-    if let Err(error) = socket.set_nodelay(true) {
-        tracing::debug!(%error, "cannot switch off delays on a socket");
+    if let Err(error) = configure(&socket) {
+        tracing::debug!(%error, "cannot configure a socket");
     }
     let (reader, writer) = socket.into_split();
     serve_connection(reader, writer, shared).await;
+}
+
+fn configure(socket: &TcpStream) -> std::io::Result<()> {
+    // Answers are written whole, so waiting to fill packets would only delay them.
+    socket.set_nodelay(true)?;
+    // A client whose machine is gone says no goodbye.
+    SockRef::from(socket).set_tcp_keepalive(&TcpKeepalive::new().with_time(KEEPALIVE_IDLE))
 }
 
 async fn serve_connection<R, W>(reader: R, writer: W, shared: Shared)
@@ -153,22 +162,22 @@ where
     let request = match receive_startup(&mut reader, &mut output, &shared).await {
         Ok(Some(request)) => request,
         Ok(None) => return,
-        Err(ended) => return refuse(output, ended, &shared).await,
+        Err(ended) => return refuse(reader, output, ended, &shared).await,
     };
     let Ok(_permit) = Arc::clone(&shared.sessions).try_acquire_owned() else {
         let error = PgError::new(SqlState::TOO_MANY_CONNECTIONS, "sorry, too many clients already");
-        return refuse(output, Ended::Fatal(error), &shared).await;
+        return refuse(reader, output, Ended::Fatal(error), &shared).await;
     };
     match startup::begin(request, &shared.engine, &shared.registry, &mut output) {
         Ok((session, cancel)) => {
             let settings = Arc::clone(&shared.settings);
             let shutdown = shared.shutdown.clone();
             let parts = ConnectionParts { reader, output, session, settings, cancel, shutdown };
-            let (ended, output) = Connection::new(parts).run().await;
+            let (ended, reader, output) = Connection::new(parts).run().await;
             tracing::debug!(%ended, "connection ended");
-            farewell(output, &shared).await;
+            farewell(reader, output, &shared).await;
         }
-        Err(error) => refuse(output, Ended::Fatal(error), &shared).await,
+        Err(error) => refuse(reader, output, Ended::Fatal(error), &shared).await,
     }
 }
 
@@ -188,20 +197,32 @@ where
     }
 }
 
-async fn refuse<W: AsyncWrite + Unpin>(mut output: Output<W>, ended: Ended, shared: &Shared) {
+async fn refuse<R, W>(reader: FrameReader<R>, mut output: Output<W>, ended: Ended, shared: &Shared)
+where
+    R: AsyncRead + Unpin,
+    W: AsyncWrite + Unpin,
+{
     tracing::debug!(%ended, "connection refused");
     if let Ended::Fatal(error) = &ended {
         output.error(error, Severity::Fatal);
     }
-    farewell(output, shared).await;
+    farewell(reader, output, shared).await;
 }
 
 /// Sends what is left, as long as the client takes it.
-async fn farewell<W: AsyncWrite + Unpin>(mut output: Output<W>, shared: &Shared) {
+async fn farewell<R, W>(mut reader: FrameReader<R>, mut output: Output<W>, shared: &Shared)
+where
+    R: AsyncRead + Unpin,
+    W: AsyncWrite + Unpin,
+{
+    let close = async {
+        match output.close().await {
+            Ok(()) => reader.discard().await,
+            Err(error) => tracing::debug!(%error, "connection was already closed"),
+        }
+    };
     tokio::select! {
-        closed = output.close() => if let Err(error) = closed {
-            tracing::debug!(%error, "connection was already closed");
-        },
+        () = close => {}
         () = shared.engine.clock().sleep(FAREWELL_TIMEOUT) => {}
     }
 }

@@ -82,9 +82,9 @@ impl<R: AsyncRead + Unpin, W: AsyncWrite + Unpin> Connection<R, W> {
         }
     }
 
-    /// Serves the client until it leaves, breaks the protocol, or the server stops. What is left to be
-    /// sent is in the output that comes back.
-    pub(crate) async fn run(mut self) -> (Ended, Output<W>) {
+    /// Serves the client until it leaves, breaks the protocol, or the server stops. Both halves of the
+    /// connection come back, with what is left to be sent.
+    pub(crate) async fn run(mut self) -> (Ended, FrameReader<R>, Output<W>) {
         let ended = match self.ready_for_query().await {
             Ok(()) => self.serve_messages().await,
             Err(ended) => ended,
@@ -92,7 +92,7 @@ impl<R: AsyncRead + Unpin, W: AsyncWrite + Unpin> Connection<R, W> {
         if let Ended::Fatal(error) = &ended {
             self.output.error(error, Severity::Fatal);
         }
-        (ended, self.output)
+        (ended, self.reader, self.output)
     }
 
     async fn serve_messages(&mut self) -> Ended {

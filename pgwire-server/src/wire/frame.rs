@@ -35,6 +35,8 @@ pub(crate) const SMALL_MESSAGE_BYTES_MAX: usize = 10_000;
 const READ_BYTES: usize = 16 * 1024;
 /// How far [`FrameReader::closed`] reads ahead of the session.
 const READ_AHEAD_BYTES_MAX: usize = 256 * 1024;
+/// How much [`FrameReader::discard`] takes from a client that goes on sending.
+const DISCARD_BYTES_MAX: usize = 16 * 1024 * 1024;
 
 /// Reads frames, and keeps the bytes that came before they were asked for.
 #[derive(Debug)]
@@ -91,6 +93,19 @@ impl<R: AsyncRead + Unpin> FrameReader<R> {
             }
         }
         std::future::pending().await
+    }
+
+    /// Reads and drops what the client still sends, up to a bound: closing a socket with unread bytes
+    /// would reset it, and the client would lose the last answer.
+    pub(crate) async fn discard(&mut self) {
+        let mut left = DISCARD_BYTES_MAX;
+        while left > 0 {
+            self.buffer.clear();
+            match self.read_more().await {
+                Ok(read) if read > 0 => left = left.saturating_sub(read),
+                _ => return,
+            }
+        }
     }
 
     /// Reads until `wanted` bytes are buffered. False when the connection ended before the first.

@@ -1,0 +1,10 @@
+//! The Postgres port over a log in memory: real clients and raw frames.
+
+mod cancel;
+mod extended;
+mod fixture;
+mod limits;
+mod raw;
+mod simple;
+mod startup;
+mod types;
