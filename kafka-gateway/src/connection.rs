@@ -127,14 +127,21 @@ struct Reader {
 
 impl Reader {
     async fn run<R: AsyncRead + Unpin>(mut self, mut socket: R) -> Result<(), ConnectionError> {
+        let read = self.read_requests(&mut socket).await;
+        // What is in flight is still answered, but waits for nothing any more.
+        self.connection.end();
+        read
+    }
+
+    async fn read_requests<R: AsyncRead + Unpin>(&mut self, socket: &mut R) -> Result<(), ConnectionError> {
         loop {
             let permit = tokio::select! {
                 permit = self.in_flight.clone().acquire_owned() => permit.expect("the semaphore is never closed"),
                 () = self.items.closed() => return Ok(()),
             };
-            let Some(length) = self.next_length(&mut socket).await? else { return Ok(()) };
+            let Some(length) = self.next_length(socket).await? else { return Ok(()) };
             let (frame, request_bytes) = tokio::select! {
-                read = self.read_frame(&mut socket, length) => read?,
+                read = self.read_frame(socket, length) => read?,
                 () = self.items.closed() => return Ok(()),
             };
             let item = self.begin(frame, permit, request_bytes).await?;

@@ -71,16 +71,6 @@ impl Gateway {
         self.producer_ids.lock().expect("no holder of the lock panics")
     }
 
-    /// Gives one input to a group and waits for the answer. Nobody waits for a rebalance longer than
-    /// the gateway serves: the client is then sent to join again.
-    pub(crate) async fn step_group(&self, group_id: &str, input: Input) -> Reply {
-        tokio::select! {
-            biased;
-            reply = self.groups.submit(group_id, input) => reply,
-            () = self.drained() => Reply::Failed(GroupError::RebalanceInProgress),
-        }
-    }
-
     /// Resolves when the gateway begins to drain.
     pub(crate) async fn drained(&self) {
         // The sender lives as long as the server; once it is gone, the gateway is going too.
@@ -90,12 +80,25 @@ impl Gateway {
 }
 
 /// The facts about a connection.
-#[derive(Clone, Debug)]
+#[derive(Debug)]
 pub(crate) struct Connection {
     pub(crate) principal: Principal,
     /// The address on this side that the client connected to.
     pub(crate) local: SocketAddr,
     pub(crate) peer: SocketAddr,
+    /// True once no more requests are read.
+    ending: watch::Sender<bool>,
+}
+
+impl Connection {
+    pub(crate) fn new(principal: Principal, local: SocketAddr, peer: SocketAddr) -> Self {
+        Self { principal, local, peer, ending: watch::Sender::new(false) }
+    }
+
+    /// Says that no more requests are read: the client has gone or broke the protocol.
+    pub(crate) fn end(&self) {
+        self.ending.send_replace(true);
+    }
 }
 
 /// What the handler of one request works with.
@@ -115,6 +118,27 @@ impl Context {
 
     pub(crate) fn with_client_id(self, client_id: Option<String>) -> Self {
         Self { client_id, ..self }
+    }
+
+    /// Resolves when nothing is worth waiting for any more: the gateway drains, or the client has
+    /// gone.
+    pub(crate) async fn hurried(&self) {
+        let mut ending = self.connection.ending.subscribe();
+        tokio::select! {
+            () = self.gateway.drained() => (),
+            // The sender lives as long as the connection, which this borrows.
+            _ = ending.wait_for(|ending| *ending) => (),
+        }
+    }
+
+    /// Gives one input to a group and waits for the answer. Nobody waits for a rebalance when nothing
+    /// is worth waiting for: a client that is still there joins again.
+    pub(crate) async fn step_group(&self, group_id: &str, input: Input) -> Reply {
+        tokio::select! {
+            biased;
+            reply = self.gateway.groups.submit(group_id, input) => reply,
+            () = self.hurried() => Reply::Failed(GroupError::RebalanceInProgress),
+        }
     }
 
     pub(crate) fn log(&self) -> &Log {

@@ -88,11 +88,7 @@ fn begin(gateway: &Arc<Gateway>, socket: TcpStream, connections: &mut JoinSet<()
 fn describe(socket: &TcpStream) -> io::Result<Connection> {
     // Answers are small and awaited.
     socket.set_nodelay(true)?;
-    Ok(Connection {
-        principal: Principal::anonymous(),
-        local: socket.local_addr()?,
-        peer: socket.peer_addr()?,
-    })
+    Ok(Connection::new(Principal::anonymous(), socket.local_addr()?, socket.peer_addr()?))
 }
 
 async fn drain_connections(gateway: &Gateway, mut connections: JoinSet<()>) {

@@ -14,8 +14,6 @@
 //! - 5: log start offset. 7: sessions. 9: leader epochs. 11: rack (ignored). 12: diverging epochs.
 //!   13 would name topics by id.
 
-use std::sync::Arc;
-
 use bytes::Bytes;
 use futures::FutureExt;
 use futures::future::ready;
@@ -24,12 +22,12 @@ use kafka_protocol::messages::fetch_request::FetchPartition;
 use strandline_storage::format::BatchHeader;
 use strandline_storage::ids::TopicPartition;
 use strandline_storage::log::{FetchOptions, Fetched, FirstBatch, Isolation, PartitionView, Snapshot};
-use tokio::sync::{OwnedSemaphorePermit, Semaphore};
+use tokio::sync::OwnedSemaphorePermit;
 
 use super::fetch_encoding::{FetchAnswer, PartitionAnswer, TopicAnswer, encode};
 use super::{Answer, Begin, Running, decode};
 use crate::authorize::{Operation, Resource};
-use crate::context::{Context, check_leader_epoch, find_partition};
+use crate::context::{Context, Gateway, check_leader_epoch, find_partition};
 use crate::error_code::{ErrorCode, NONE};
 use crate::telemetry;
 
@@ -73,7 +71,7 @@ async fn answer(context: &Context, request: FetchRequest) -> Answer {
         tokio::select! {
             () = changes.changed() => (),
             () = &mut timeout => patience = Patience::Over,
-            () = context.gateway.drained() => patience = Patience::Over,
+            () = context.hurried() => patience = Patience::Over,
         }
     }
 }
@@ -172,6 +170,11 @@ impl<'a> Plans<'a> {
         is_empty || self.bytes_upper_bound() >= limits.bytes_min
     }
 
+    /// What an answer may hold, apart from a first batch that is larger.
+    fn bytes_wanted(&self) -> usize {
+        self.all().flatten().map(|plan| plan.bytes_upper_bound.min(plan.bytes_max)).sum()
+    }
+
     fn bytes_upper_bound(&self) -> usize {
         self.all().flatten().map(|plan| plan.bytes_upper_bound).sum()
     }
@@ -235,8 +238,8 @@ async fn read<'a>(
     plans: Plans<'a>,
     limits: &Limits,
 ) -> (FetchAnswer<'a>, OwnedSemaphorePermit) {
-    let wanted = plans.bytes_upper_bound().min(limits.bytes_max);
-    let mut reserved = reserve(&context.gateway.response_bytes, wanted).await;
+    let wanted = plans.bytes_wanted().min(limits.bytes_max);
+    let mut reserved = reserve(&context.gateway, wanted).await;
     let limit = reserved.num_permits().min(limits.bytes_max);
     let mut bytes = 0;
     let mut topics = Vec::with_capacity(plans.topics.len());
@@ -258,12 +261,13 @@ async fn read<'a>(
 
 /// Takes bytes from the budget of all answers: what is wanted if it is there, else a little, and
 /// waits for that.
-async fn reserve(budget: &Arc<Semaphore>, wanted: usize) -> OwnedSemaphorePermit {
+async fn reserve(gateway: &Gateway, wanted: usize) -> OwnedSemaphorePermit {
+    let budget = &gateway.response_bytes;
     let permits = |bytes: usize| u32::try_from(bytes).unwrap_or(u32::MAX);
     if let Ok(permit) = budget.clone().try_acquire_many_owned(permits(wanted)) {
         return permit;
     }
-    let little = permits(wanted.min(RESERVED_BYTES_MIN));
+    let little = permits(wanted.min(RESERVED_BYTES_MIN).min(gateway.settings.response_bytes_max));
     budget.clone().acquire_many_owned(little).await.expect("the budget is never closed")
 }
 

@@ -23,7 +23,7 @@ async fn beat(context: &Context, request: &HeartbeatRequest) -> Result<(), Error
     context.authorize(Operation::Read, Resource::Group(&request.group_id))?;
     let input =
         Input::Heartbeat { member_id: request.member_id.to_string(), generation: request.generation_id };
-    match context.gateway.step_group(&request.group_id, input).await {
+    match context.step_group(&request.group_id, input).await {
         Reply::Failed(error) => Err(ErrorCode::from(error)),
         _ => Ok(()),
     }

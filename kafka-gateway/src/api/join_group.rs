@@ -33,7 +33,7 @@ pub(super) async fn answer(context: Context, request: JoinGroupRequest) -> JoinG
         return refused(&context, error, request.member_id);
     }
     let input = Input::Join(join(&context, &request));
-    match context.gateway.step_group(&request.group_id, input).await {
+    match context.step_group(&request.group_id, input).await {
         Reply::Joined(joined) => accepted(joined),
         Reply::NotJoined { error, member_id } => {
             refused(&context, ErrorCode::from(error), StrBytes::from_string(member_id))

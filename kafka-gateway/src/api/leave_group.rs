@@ -21,7 +21,7 @@ pub(super) async fn answer(context: Context, request: LeaveGroupRequest) -> Leav
 async fn leave(context: &Context, request: &LeaveGroupRequest) -> Result<(), ErrorCode> {
     context.authorize(Operation::Read, Resource::Group(&request.group_id))?;
     let input = Input::Leave { member_id: request.member_id.to_string() };
-    match context.gateway.step_group(&request.group_id, input).await {
+    match context.step_group(&request.group_id, input).await {
         Reply::Failed(error) => Err(ErrorCode::from(error)),
         _ => Ok(()),
     }

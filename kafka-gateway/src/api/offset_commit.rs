@@ -57,7 +57,7 @@ async fn check_member(context: &Context, request: &OffsetCommitRequest) -> Resul
         member_id: request.member_id.to_string(),
         generation: request.generation_id_or_member_epoch,
     };
-    match context.gateway.step_group(&request.group_id, input).await {
+    match context.step_group(&request.group_id, input).await {
         Reply::Failed(error) => Err(ErrorCode::from(error)),
         _ => Ok(()),
     }

@@ -38,7 +38,7 @@ async fn sync(context: &Context, request: &SyncGroupRequest) -> Result<Bytes, Er
         generation: request.generation_id,
         assignments: assignments.collect(),
     };
-    match context.gateway.step_group(&request.group_id, input).await {
+    match context.step_group(&request.group_id, input).await {
         Reply::Synced { assignment } => Ok(assignment),
         Reply::Failed(error) => Err(ErrorCode::from(error)),
         Reply::Joined(_) | Reply::NotJoined { .. } | Reply::Done => {

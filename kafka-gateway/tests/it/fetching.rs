@@ -7,6 +7,8 @@ use kafka_protocol::messages::offset_for_leader_epoch_request::{
 };
 use kafka_protocol::messages::{FetchRequest, OffsetForLeaderEpochRequest, ProduceRequest};
 
+use tokio::io::AsyncWriteExt;
+
 use crate::support::*;
 
 const OFFSET_OUT_OF_RANGE: i16 = 1;
@@ -179,6 +181,32 @@ async fn a_slow_reader_does_not_stop_the_others() {
         let records = partition.records.unwrap();
         offset += i64::try_from(strandline_storage::format::split_batches(records).count()).unwrap();
     }
+}
+
+#[tokio::test]
+async fn a_client_that_goes_away_leaves_no_waiting_fetch_behind() {
+    let one = strandline_kafka_gateway::GatewaySettings { connections_max: 1, ..settings() };
+    let gateway = TestGateway::start_with(one).await;
+    let mut client = gateway.connect().await;
+    client.create_topic("t", 1).await;
+    client.create_topic("sign", 1).await;
+    let for_ever = Fetch { max_wait_ms: i32::MAX, ..LONG_POLL };
+    client.send(11, &fetch_request("t", 0, for_ever)).await;
+    client.send(8, &produce_request("sign", 0, batch(&[(1, b"a")]))).await;
+    gateway.until_written("sign").await;
+    drop(client);
+    // There is room for one connection, so the next one is served only when the first has ended.
+    let served = async {
+        loop {
+            let mut next = gateway.connect().await;
+            let request = [0, 0, 0, 10, 0, 18, 0, 0, 0, 0, 0, 1, 0xff, 0xff];
+            let sent = next.socket.write_all(&request).await;
+            if sent.is_ok() && next.receive_frame().await.is_some() {
+                return;
+            }
+        }
+    };
+    within(served).await;
 }
 
 #[tokio::test]
