@@ -2,6 +2,8 @@
 //!
 //! Invariant: an order that is declared holds in every output partition, for every row.
 
+use std::sync::Arc;
+
 use datafusion::arrow::compute::SortOptions;
 use datafusion::arrow::datatypes::SchemaRef;
 use datafusion::physical_expr::expressions::Column;
@@ -10,7 +12,6 @@ use datafusion::physical_expr::{LexOrdering, PhysicalSortExpr};
 use super::assignment::{Assignment, Direction, Origin};
 use super::blocks::{BlockRef, TopicBlocks};
 use super::columns::SystemColumn;
-use std::sync::Arc;
 
 /// A column of the table, and how it is sorted.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
