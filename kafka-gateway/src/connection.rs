@@ -344,7 +344,7 @@ async fn write_answer<W: AsyncWrite + Unpin>(
         let bytes = body.size_bytes();
         let frame = body.into_frame(head.correlation_id, encoding);
         let frame = frame.ok_or(ConnectionError::AnswerTooLarge { api: api.name, bytes })?;
-        write_frame(socket, frame, gateway.clock(), gateway.settings.stall_timeout).await?;
+        write_frame(socket, frame, gateway.clock(), gateway.settings.slow_reader_timeout).await?;
     }
     drop((ends, reserved));
     Ok(())
@@ -354,12 +354,12 @@ async fn write_frame<W: AsyncWrite + Unpin>(
     socket: &mut W,
     mut frame: Body,
     clock: &dyn Clock,
-    stall_timeout: Duration,
+    slow_reader_timeout: Duration,
 ) -> Result<(), ConnectionError> {
     while frame.has_remaining() {
         tokio::select! {
             written = socket.write_buf(&mut frame) => written.map_err(ConnectionError::Write)?,
-            () = clock.sleep(stall_timeout) => return Err(ConnectionError::SlowReader(stall_timeout)),
+            () = clock.sleep(slow_reader_timeout) => return Err(ConnectionError::SlowReader(slow_reader_timeout)),
         };
     }
     Ok(())

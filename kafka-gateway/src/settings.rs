@@ -40,8 +40,11 @@ pub struct GatewaySettings {
     pub response_bytes_max: usize,
     /// A connection that sends nothing and waits for nothing is closed after this.
     pub idle_timeout: Duration,
-    /// A connection that moves no byte in the middle of a frame is closed after this.
+    /// A connection whose client sends no byte in the middle of a frame is closed after this.
     pub stall_timeout: Duration,
+    /// A connection whose client takes no byte of its answers is closed after this. Longer than a
+    /// consumer may go without polling, because some read their answers only then.
+    pub slow_reader_timeout: Duration,
     /// How long requests in flight may take to be answered when the gateway shuts down.
     pub drain_timeout: Duration,
     /// An offset commit that is not durable by then is answered with a retriable error.
@@ -71,9 +74,10 @@ impl Default for GatewaySettings {
             in_flight_max: 64,
             request_bytes_max: 256 * MIB,
             fetch_bytes_max: 55 * MIB,
-            response_bytes_max: 128 * MIB,
+            response_bytes_max: 256 * MIB,
             idle_timeout: Duration::from_secs(600),
             stall_timeout: Duration::from_secs(60),
+            slow_reader_timeout: Duration::from_secs(330),
             drain_timeout: Duration::from_secs(10),
             offset_commit_timeout: Duration::from_secs(5),
             offset_metadata_bytes_max: 4096,

@@ -259,16 +259,18 @@ async fn read<'a>(
     (FetchAnswer { error_code: NONE, topics }, reserved)
 }
 
-/// Takes bytes from the budget of all answers: what is wanted if it is there, else a little, and
-/// waits for that.
+/// Takes bytes from the budget of all answers: what is wanted, but no more than half of what is left,
+/// so that clients that do not read cannot take it all; and waits while there is nothing.
 async fn reserve(gateway: &Gateway, wanted: usize) -> OwnedSemaphorePermit {
     let budget = &gateway.response_bytes;
     let permits = |bytes: usize| u32::try_from(bytes).unwrap_or(u32::MAX);
-    if let Ok(permit) = budget.clone().try_acquire_many_owned(permits(wanted)) {
+    let share = (budget.available_permits() / 2).max(RESERVED_BYTES_MIN);
+    if let Ok(permit) = budget.clone().try_acquire_many_owned(permits(wanted.min(share))) {
         return permit;
     }
-    let little = permits(wanted.min(RESERVED_BYTES_MIN).min(gateway.settings.response_bytes_max));
-    budget.clone().acquire_many_owned(little).await.expect("the budget is never closed")
+    let little = wanted.min(RESERVED_BYTES_MIN).min(gateway.settings.response_bytes_max);
+    let permit = budget.clone().acquire_many_owned(permits(little)).await;
+    permit.expect("the budget is never closed")
 }
 
 /// `(bytes, limit)`: what was read of other partitions, and what all may have together.

@@ -165,18 +165,23 @@ async fn no_session_is_ever_there() {
 }
 
 #[tokio::test]
-async fn a_slow_reader_does_not_stop_the_others() {
-    let small = strandline_kafka_gateway::GatewaySettings { response_bytes_max: 2_000_000, ..settings() };
+async fn clients_that_do_not_read_do_not_stop_the_others() {
+    let small = strandline_kafka_gateway::GatewaySettings { response_bytes_max: 16_000_000, ..settings() };
     let gateway = TestGateway::start_with(small).await;
     let mut client = gateway.connect().await;
     client.create_topic("t", 1).await;
-    for _ in 0..8 {
+    for _ in 0..20 {
         client.produce("t", 0, batch(&[(1, &vec![7; 900_000])])).await;
     }
-    let mut slow = gateway.connect().await;
-    slow.send(11, &fetch_request("t", 0, Fetch::from(0))).await;
+    let everything = Fetch { max_bytes: 50_000_000, ..Fetch::from(0) };
+    let mut slow = Vec::new();
+    for _ in 0..3 {
+        let mut connection = gateway.connect().await;
+        connection.send(11, &fetch_request("t", 0, everything)).await;
+        slow.push(connection);
+    }
     let mut offset = 0;
-    while offset < 8 {
+    while offset < 20 {
         let partition = client.fetch("t", 0, Fetch::from(offset)).await;
         let records = partition.records.unwrap();
         offset += i64::try_from(strandline_storage::format::split_batches(records).count()).unwrap();
