@@ -67,10 +67,6 @@ impl Connection {
         Ok(connection)
     }
 
-    pub fn address(&self) -> &HostPort {
-        &self.address
-    }
-
     async fn negotiate(&mut self) -> Result<(), ClientError> {
         let request = ApiVersionsRequest::default()
             .with_client_software_name(StrBytes::from_static_str(CLIENT_NAME))

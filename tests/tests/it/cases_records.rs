@@ -9,6 +9,9 @@ use crate::raw::{FetchLimits, RawClient, RawRecord, batch, records, seal};
 use crate::server::{Server, in_memory_and_after_restart};
 use crate::sql::{Sql, cells};
 
+/// Bytes that may be null.
+type Nullable<'a> = Option<&'a [u8]>;
+
 const CORRUPT_MESSAGE: i16 = 2;
 const MESSAGE_TOO_LARGE: i16 = 10;
 
@@ -69,7 +72,7 @@ async fn tombstones_null_keys_and_empty_texts_are_rows() {
     let mut server = Server::start();
     let mut client = RawClient::connect(server.kafka);
     client.create_topic("nulls", 1, &[]);
-    let pairs: [(Option<&[u8]>, Option<&[u8]>); 6] = [
+    let pairs: [(Nullable<'_>, Nullable<'_>); 6] = [
         (Some(b"k1"), Some(b"v")),
         (Some(b"k1"), None),
         (None, Some(b"v")),
@@ -85,7 +88,7 @@ async fn tombstones_null_keys_and_empty_texts_are_rows() {
     in_memory_and_after_restart(&mut server, async |server| {
         let mut client = RawClient::connect(server.kafka);
         let fetched = records(&client.fetch("nulls", 0, FetchLimits::from(0)));
-        let found: Vec<(Option<&[u8]>, Option<&[u8]>)> =
+        let found: Vec<(Nullable<'_>, Nullable<'_>)> =
             fetched.iter().map(|record| (record.key.as_deref(), record.value.as_deref())).collect();
         assert_eq!(found, pairs);
         let sql = Sql::connect(server).await;
