@@ -4,7 +4,8 @@
 use std::sync::Arc;
 
 use datafusion::arrow::array::{
-    ArrayRef, BooleanArray, Float32Array, Int16Array, Int32Array, Int64Array, StringArray, UInt32Array, new_null_array,
+    ArrayRef, BooleanArray, Float32Array, Int16Array, Int32Array, Int64Array, StringArray, UInt32Array,
+    new_null_array,
 };
 use datafusion::arrow::datatypes::{DataType, Field, Schema, TimeUnit};
 use datafusion::arrow::record_batch::{RecordBatch, RecordBatchOptions};

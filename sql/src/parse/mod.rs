@@ -3,20 +3,20 @@
 //!
 //! Pure. Positions count characters from 1 in the whole text, as the Postgres protocol does.
 
+mod depth;
+mod dialect;
 mod explain;
 mod session;
 
 use datafusion::sql::sqlparser::ast;
-use datafusion::sql::sqlparser::dialect::PostgreSqlDialect;
 use datafusion::sql::sqlparser::parser::{Parser, ParserError};
 use datafusion::sql::sqlparser::tokenizer::{Location, Span, Token, TokenWithSpan, Tokenizer};
 
+pub use depth::{CHAINED_CONDITIONS_MAX, CHAINED_OPERATORS_MAX, SET_OPERATIONS_MAX};
+
 use crate::error::{SqlError, SqlErrorKind};
 use crate::statement::{Parsed, Statement};
-
-/// Operators that one statement may chain: each makes the syntax tree one level deeper, and the
-/// tree is walked recursively.
-pub const CHAINED_OPERATORS_MAX: usize = 600;
+use dialect::StatementDialect;
 
 /// How deep parentheses and subqueries may nest.
 pub const NESTING_MAX: usize = 50;
@@ -28,7 +28,7 @@ pub const NESTING_MAX: usize = 50;
 /// refuses the whole text, as in PostgreSQL.
 pub fn parse(text: &str) -> Result<Vec<Parsed>, SqlError> {
     let lines = Lines::new(text);
-    let tokens = Tokenizer::new(&PostgreSqlDialect {}, text)
+    let tokens = Tokenizer::new(&StatementDialect, text)
         .tokenize_with_location()
         .map_err(|error| syntax_error(Some(&lines), &error.to_string()))?;
     let tokens: Vec<TokenWithSpan> = tokens.into_iter().map(|token| lines.on_one_line(token)).collect();
@@ -47,7 +47,7 @@ fn parse_one(text: &str, piece: &[TokenWithSpan]) -> Result<Parsed, SqlError> {
     let start = byte_at(text, first.span.start);
     let end = byte_at(text, last.span.end).max(start);
     let position = position_of(first.span.start);
-    check_depth(&tokens).map_err(|error| error.at(position))?;
+    depth::check(&tokens).map_err(|error| error.at(position))?;
     let statement = match session::parse(&tokens) {
         Some(statement) => statement.map_err(|error| error.at(position))?,
         None => parse_query(tokens, position)?,
@@ -57,9 +57,9 @@ fn parse_one(text: &str, piece: &[TokenWithSpan]) -> Result<Parsed, SqlError> {
 
 fn parse_query(tokens: Vec<TokenWithSpan>, position: Option<usize>) -> Result<Statement, SqlError> {
     let verb = first_word(&tokens);
-    let dialect = PostgreSqlDialect {};
+    let tokens = if verb == "TABLE" { table_as_select(tokens) } else { tokens };
     let mut parser =
-        Parser::new(&dialect).with_recursion_limit(NESTING_MAX).with_tokens_with_locations(tokens);
+        Parser::new(&StatementDialect).with_recursion_limit(NESTING_MAX).with_tokens_with_locations(tokens);
     let parsed = parser.parse_statement().and_then(|statement| {
         let next = parser.peek_token();
         if next.token == Token::EOF {
@@ -78,6 +78,14 @@ fn parse_query(tokens: Vec<TokenWithSpan>, position: Option<usize>) -> Result<St
         Err(_) if is_refused_verb(&verb) => Err(refused(&verb).at(position)),
         Err(error) => Err(syntax_error(None, &error.to_string())),
     }
+}
+
+/// `TABLE t` is `SELECT * FROM t`.
+fn table_as_select(tokens: Vec<TokenWithSpan>) -> Vec<TokenWithSpan> {
+    let span = tokens.first().map_or(Span::empty(), |token| token.span);
+    let select = [Token::make_keyword("SELECT"), Token::Mul, Token::make_keyword("FROM")];
+    let select = select.into_iter().map(|token| TokenWithSpan { token, span });
+    select.chain(tokens.into_iter().skip(1)).collect()
 }
 
 fn classify(statement: ast::Statement) -> Result<Statement, SqlError> {
@@ -159,53 +167,6 @@ fn first_word(tokens: &[TokenWithSpan]) -> String {
 
 fn is_blank(token: &TokenWithSpan) -> bool {
     matches!(token.token, Token::Whitespace(_) | Token::EOF)
-}
-
-/// Refuses what would make the syntax tree too deep for the walks over it.
-fn check_depth(tokens: &[TokenWithSpan]) -> Result<(), SqlError> {
-    let chained = tokens.iter().filter(|token| deepens(&token.token)).count();
-    if chained > CHAINED_OPERATORS_MAX {
-        let message =
-            format!("the statement chains {chained} operators, the limit is {CHAINED_OPERATORS_MAX}");
-        return Err(SqlError::new(SqlErrorKind::TooComplex, message)
-            .with_hint("an IN list counts as one operator, however long it is"));
-    }
-    Ok(())
-}
-
-fn deepens(token: &Token) -> bool {
-    match token {
-        Token::Word(word) if word.quote_style.is_none() => {
-            matches!(
-                word.value.to_ascii_uppercase().as_str(),
-                "AND"
-                    | "OR"
-                    | "NOT"
-                    | "UNION"
-                    | "EXCEPT"
-                    | "INTERSECT"
-                    | "COLLATE"
-                    | "IS"
-                    | "ISNULL"
-                    | "NOTNULL"
-                    | "AT"
-                    | "LIKE"
-                    | "ILIKE"
-            )
-        }
-        Token::Word(_)
-        | Token::Number(..)
-        | Token::SingleQuotedString(_)
-        | Token::EscapedStringLiteral(_)
-        | Token::DollarQuotedString(_)
-        | Token::Placeholder(_)
-        | Token::Comma
-        | Token::Period
-        | Token::LParen
-        | Token::RParen
-        | Token::RBracket => false,
-        _ => true,
-    }
 }
 
 /// Finds places in a text from the lines and columns of the tokenizer.

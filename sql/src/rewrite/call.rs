@@ -39,6 +39,12 @@ impl Rewriter<'_> {
         function.name = build::object_name(&[&name]);
         let kinds = self.arguments(function, scope)?;
         self.clauses(function, scope)?;
+        if name == "generate_subscripts" && scope.always_empty {
+            // As many rows as the list has elements, which is none here.
+            let list = take_argument(expr, 0).unwrap_or_else(build::null);
+            *expr = build::call("unnest", vec![list]);
+            return Ok(Some(Kind::of(PgType::Int4)));
+        }
         self.specific(expr, &name, &kinds)
     }
 
@@ -103,6 +109,7 @@ impl Rewriter<'_> {
     fn specific(&mut self, expr: &mut Expr, name: &str, kinds: &[Option<Kind>]) -> Rewrite {
         let first = kinds.first().copied().flatten();
         match name {
+            "generate_subscripts" => Err(SqlError::unsupported("generate_subscripts")),
             "coalesce" | "nullif" | "greatest" | "least" => self.same_kinds(expr, kinds),
             "date_trunc" => self.date_trunc(expr, kinds),
             "date_bin" | "time_bucket" => self.time_bucket(expr, kinds),

@@ -119,7 +119,7 @@ impl Rewriter<'_> {
         })
     }
 
-    fn array_constant(&self, elements: Vec<Expr>, target: PgType) -> Result<Expr, SqlError> {
+    pub(super) fn array_constant(&self, elements: Vec<Expr>, target: PgType) -> Result<Expr, SqlError> {
         let element = target.element().unwrap_or(PgType::Text);
         let typed = elements
             .into_iter()
@@ -180,11 +180,17 @@ impl Rewriter<'_> {
 
     /// Text as PostgreSQL shows a value.
     pub(super) fn text_of(&self, expr: Expr, kind: Option<Kind>) -> Expr {
+        if build::parameter_number(&expr).is_some() {
+            return build::cast(expr, DataType::Text);
+        }
         match kind {
             Some(kind) if kind.is_text() => expr,
             Some(Kind { pg_type: PgType::Regclass, .. }) => build::call(REGCLASS_NAME, vec![expr]),
             Some(Kind { pg_type: PgType::Regtype, .. }) => build::call(REGTYPE_NAME, vec![expr]),
-            Some(kind) if kind.is_number() || matches!(kind.pg_type, PgType::Bool | PgType::Json) => {
+            Some(kind)
+                if kind.is_integer()
+                    || matches!(kind.pg_type, PgType::Numeric | PgType::Bool | PgType::Json) =>
+            {
                 build::cast(expr, DataType::Text)
             }
             _ => build::call(TEXT, vec![expr, build::string(self.zone_name())]),

@@ -114,6 +114,10 @@ impl Rewriter<'_> {
         let Some(text) = build::string_literal(expr) else { return Ok(()) };
         if let Some(typed) = self.typed_literal(text, other.pg_type)? {
             *expr = typed;
+        } else if other.pg_type.element().is_some()
+            && let Some(elements) = super::operator::array_literal(text)
+        {
+            *expr = self.array_constant(elements, other.pg_type)?;
         }
         Ok(())
     }

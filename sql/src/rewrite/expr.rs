@@ -62,10 +62,7 @@ impl Rewriter<'_> {
             Expr::Extract { .. } => self.extract(expr, scope),
             Expr::AtTimeZone { .. } => self.at_time_zone(expr, scope),
             Expr::Collate { .. } => self.collate(expr, scope),
-            Expr::CompoundFieldAccess { root, access_chain } => {
-                self.expr(root, scope)?;
-                self.subscripts(access_chain, scope)
-            }
+            Expr::CompoundFieldAccess { .. } => self.field_access(expr, scope),
             Expr::Ceil { expr: inner, field } | Expr::Floor { expr: inner, field } => {
                 if *field
                     != CeilFloorKind::DateTimeField(
@@ -114,7 +111,25 @@ impl Rewriter<'_> {
         Ok(kind.and_then(|kind: Kind| kind.pg_type.array()).map(Kind::of))
     }
 
-    fn subscripts(&mut self, chain: &mut [AccessExpr], scope: &Scope) -> Rewrite {
+    /// `(f(x))[1]`, and `t.list[1]`, whose name the grammar takes apart.
+    fn field_access(&mut self, expr: &mut Expr, scope: &Scope) -> Rewrite {
+        let Expr::CompoundFieldAccess { root, access_chain } = expr else { return Ok(None) };
+        if let Expr::Identifier(first) = root.as_ref() {
+            let mut parts = vec![first.clone()];
+            while let Some(AccessExpr::Dot(Expr::Identifier(part))) = access_chain.first() {
+                parts.push(part.clone());
+                access_chain.remove(0);
+            }
+            if parts.len() > 1 {
+                **root = Expr::CompoundIdentifier(parts);
+            }
+        }
+        let kind = self.expr(root, scope)?;
+        self.subscripts(access_chain, scope)?;
+        Ok(kind.and_then(|kind| kind.pg_type.element()).map(Kind::of))
+    }
+
+    fn subscripts(&mut self, chain: &mut [AccessExpr], scope: &Scope) -> Result<(), SqlError> {
         for access in chain {
             match access {
                 AccessExpr::Subscript(Subscript::Index { index }) => {
@@ -128,7 +143,7 @@ impl Rewriter<'_> {
                 }
             }
         }
-        Ok(None)
+        Ok(())
     }
 
     fn column(&mut self, expr: &mut Expr, scope: &Scope) -> Rewrite {

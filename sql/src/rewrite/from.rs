@@ -1,8 +1,8 @@
 //! FROM: tables, subqueries, functions that answer rows, and joins.
 
 use datafusion::sql::sqlparser::ast::{
-    Expr, FunctionArg, FunctionArgExpr, Ident, Join, JoinConstraint, JoinOperator, ObjectName, TableAlias,
-    TableAliasColumnDef, TableFactor, TableFunctionArgs, TableWithJoins,
+    DataType, Expr, FunctionArg, FunctionArgExpr, Ident, Join, JoinConstraint, JoinOperator, ObjectName,
+    TableAlias, TableAliasColumnDef, TableFactor, TableFunctionArgs, TableWithJoins,
 };
 
 use super::kind::Kind;
@@ -116,9 +116,10 @@ impl Rewriter<'_> {
             TableFactor::Derived { lateral, subquery, alias, sample: None } => {
                 let outer = if *lateral { Some(&*scope) } else { scope.outer };
                 let outputs = self.query(subquery, outer)?;
+                let empty = self.query_is_empty;
                 let relation = derived(alias, outputs)?;
                 push(scope, relation)?;
-                Ok(false)
+                Ok(empty)
             }
             TableFactor::Function { .. } => self.table_function(factor, scope),
             TableFactor::UNNEST {
@@ -132,10 +133,12 @@ impl Rewriter<'_> {
                 for expr in array_exprs.iter_mut() {
                     self.expr(expr, &inside)?;
                 }
+                // The lists in the catalogs are all NULL.
+                let empty = array_exprs.iter().all(|expr| is_catalog_list(expr, &inside));
                 let outputs = array_exprs.iter().map(|_| unnamed_column("unnest")).collect();
                 let relation = function_relation(alias, "unnest", outputs)?;
                 push(scope, relation)?;
-                Ok(false)
+                Ok(empty)
             }
             TableFactor::NestedJoin { table_with_joins, alias: None } => {
                 self.table_with_joins(table_with_joins, scope)
@@ -175,6 +178,7 @@ impl Rewriter<'_> {
                 (Some(relation.schema), relation.name, columns, false)
             }
         };
+        let table_name = own_name.clone();
         let binding = match alias {
             Some(alias) => {
                 rename_columns(&mut columns, alias)?;
@@ -184,8 +188,10 @@ impl Rewriter<'_> {
             }
             None => own_name,
         };
+        let is_catalog =
+            schema.as_deref().is_some_and(|schema| catalog::definition(schema, &table_name).is_some());
         let schema = if alias.is_some() { None } else { schema };
-        push(scope, ScopeRelation { binding, schema, columns })?;
+        push(scope, ScopeRelation { binding, schema, columns, is_catalog })?;
         Ok(empty)
     }
 
@@ -270,7 +276,11 @@ impl Rewriter<'_> {
             super::cast::interval_literal(step, None)?;
         }
         for argument in &mut arguments {
-            self.expr(argument, &inside)?;
+            let kind = self.expr(argument, &inside)?;
+            // The planner takes only bigint.
+            if kind.is_some_and(Kind::is_integer) && !matches!(argument, Expr::Value(_)) {
+                build::replace(argument, |argument| build::cast(argument, DataType::BigInt(None)));
+            }
         }
         *name = build::object_name(&[&function]);
         *args = arguments.into_iter().map(|expr| FunctionArg::Unnamed(FunctionArgExpr::Expr(expr))).collect();
@@ -301,6 +311,20 @@ impl Rewriter<'_> {
         push(scope, relation)?;
         Ok(false)
     }
+}
+
+/// Whether an expression is a column of a catalog that holds lists.
+fn is_catalog_list(expr: &Expr, scope: &Scope) -> bool {
+    let Expr::CompoundIdentifier(parts) = expr else { return false };
+    let [relation, column] = parts.as_slice() else { return false };
+    let relation = scope.relation(std::slice::from_ref(relation)).map(|(relation, _)| relation);
+    relation.is_ok_and(|relation| {
+        relation.is_catalog
+            && relation.columns.iter().any(|other| {
+                other.internal == column.value
+                    && other.kind.is_some_and(|kind| kind.pg_type.element().is_some())
+            })
+    })
 }
 
 /// Brings the two ways in which the grammar writes a function in FROM into one, and refuses what a
@@ -473,7 +497,7 @@ fn derived(alias: &mut Option<TableAlias>, outputs: Vec<Output>) -> Result<Scope
             "subquery".to_owned()
         }
     };
-    Ok(ScopeRelation { binding, schema: None, columns })
+    Ok(ScopeRelation { binding, schema: None, columns, is_catalog: false })
 }
 
 /// A function in FROM: table and column have its name, or that of the alias.
@@ -492,7 +516,7 @@ fn function_relation(
     };
     outputs = renamed(outputs, &names, &binding)?;
     *alias = Some(table_alias(&binding, column_aliases(&outputs)));
-    Ok(ScopeRelation { binding, schema: None, columns: scope_columns(outputs) })
+    Ok(ScopeRelation { binding, schema: None, columns: scope_columns(outputs), is_catalog: false })
 }
 
 fn table_alias(name: &str, columns: Vec<TableAliasColumnDef>) -> TableAlias {

@@ -71,6 +71,7 @@ pub fn rewrite(
         parameter_types: BTreeMap::new(),
         references: 0,
         outer_references: 0,
+        query_is_empty: false,
     };
     let outputs = rewriter.query(&mut query, None)?;
     Ok(Rewritten {
@@ -99,6 +100,8 @@ struct Rewriter<'a> {
     references: usize,
     /// How many of them belonged to an enclosing query.
     outer_references: usize,
+    /// Whether the query that was rewritten last has no rows for certain.
+    query_is_empty: bool,
 }
 
 /// A WITH query by its name.

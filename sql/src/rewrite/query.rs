@@ -74,9 +74,13 @@ impl Rewriter<'_> {
             *body = table_as_select(table.schema_name.as_deref(), table.table_name.as_deref())?;
         }
         if let SetExpr::Select(select) = body {
-            return self.select(select, order_by, outer);
+            let aggregated = super::subquery::is_aggregated(select);
+            let (outputs, empty) = self.select(select, order_by, outer)?;
+            self.query_is_empty = empty && !aggregated;
+            return Ok(outputs);
         }
         let outputs = self.set_expr(body, outer)?;
+        self.query_is_empty = false;
         if let Some(order_by) = order_by {
             order_by_outputs(order_by, &outputs)?;
         }
@@ -86,26 +90,37 @@ impl Rewriter<'_> {
     fn set_expr(&mut self, body: &mut SetExpr, outer: Option<&Scope>) -> Result<Vec<Output>, SqlError> {
         match body {
             SetExpr::Query(query) => self.query(query, outer),
-            SetExpr::SetOperation { left, right, op, .. } => {
-                let outputs = self.body(left, None, outer)?;
-                let others = self.body(right, None, outer)?;
-                if outputs.len() != others.len() {
-                    let name = match op {
-                        SetOperator::Except | SetOperator::Minus => "EXCEPT",
-                        SetOperator::Intersect => "INTERSECT",
-                        SetOperator::Union => "UNION",
-                    };
-                    let message = format!("each {name} query must have the same number of columns");
-                    return Err(SqlError::new(SqlErrorKind::Syntax, message));
-                }
-                Ok(outputs)
-            }
+            SetExpr::SetOperation { .. } => self.set_operations(body, outer),
             SetExpr::Values(values) => self.values(values, outer),
             SetExpr::Select(_) | SetExpr::Table(_) => self.body(body, None, outer),
             SetExpr::Insert(_) | SetExpr::Update(_) | SetExpr::Delete(_) | SetExpr::Merge(_) => {
                 Err(SqlError::unsupported("a statement that changes data"))
             }
         }
+    }
+
+    /// A chain of set operations leans to the left and may be long: it is walked without recursion.
+    fn set_operations(&mut self, body: &mut SetExpr, outer: Option<&Scope>) -> Result<Vec<Output>, SqlError> {
+        let mut place = body;
+        let mut rights = Vec::new();
+        while let SetExpr::SetOperation { left, right, op, .. } = place {
+            rights.push((right, *op));
+            place = left;
+        }
+        let outputs = self.body(place, None, outer)?;
+        for (right, op) in rights.into_iter().rev() {
+            let others = self.body(right, None, outer)?;
+            if outputs.len() != others.len() {
+                let name = match op {
+                    SetOperator::Except | SetOperator::Minus => "EXCEPT",
+                    SetOperator::Intersect => "INTERSECT",
+                    SetOperator::Union => "UNION",
+                };
+                let message = format!("each {name} query must have the same number of columns");
+                return Err(SqlError::new(SqlErrorKind::Syntax, message));
+            }
+        }
+        Ok(outputs)
     }
 
     fn values(&mut self, values: &mut Values, outer: Option<&Scope>) -> Result<Vec<Output>, SqlError> {

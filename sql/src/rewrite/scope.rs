@@ -31,6 +31,8 @@ pub(super) struct ScopeRelation {
     /// Unless it has an alias.
     pub(super) schema: Option<String>,
     pub(super) columns: Vec<ScopeColumn>,
+    /// Whether it is a table of the system catalogs.
+    pub(super) is_catalog: bool,
 }
 
 /// One column of a relation.

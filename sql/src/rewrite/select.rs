@@ -1,11 +1,12 @@
 //! One SELECT: its list with `*` expanded and every column named, and the clauses that refer to it.
 
 use std::collections::HashMap;
+use std::ops::ControlFlow;
 
 use datafusion::sql::sqlparser::ast::{
     Distinct, Expr, FunctionArguments, GroupByExpr, GroupByWithModifier, Ident, NamedWindowExpr, ObjectName,
     ObjectNamePart, OrderBy, Select, SelectItem, SelectItemQualifiedWildcardKind, Value,
-    WildcardAdditionalOptions,
+    WildcardAdditionalOptions, visit_expressions,
 };
 
 use super::kind::Kind;
@@ -24,18 +25,27 @@ struct Item {
 }
 
 impl Rewriter<'_> {
+    /// Rewrites a SELECT; answers its outputs and whether what it reads is always empty.
     pub(super) fn select(
         &mut self,
         select: &mut Select,
         order_by: Option<&mut OrderBy>,
         outer: Option<&Scope>,
-    ) -> Result<Vec<Output>, SqlError> {
+    ) -> Result<(Vec<Output>, bool), SqlError> {
         refuse_select_clauses(select)?;
         let scope = self.from(&mut select.from, outer)?;
-        let items = self.items(std::mem::take(&mut select.projection), &scope)?;
+        let mut items = self.items(std::mem::take(&mut select.projection), &scope)?;
+        if scope.always_empty {
+            simplify_empty(&mut items, &mut select.selection);
+        }
         let outputs = outputs(&items);
         if let Some(selection) = &mut select.selection {
-            self.expr(selection, &scope)?;
+            match self.expr(selection, &scope) {
+                Err(error) if scope.always_empty && error.kind == SqlErrorKind::FeatureNotSupported => {
+                    *selection = build::boolean(false);
+                }
+                other => drop(other?),
+            }
         }
         self.group_by(&mut select.group_by, &outputs, &scope)?;
         if let Some(having) = &mut select.having {
@@ -64,7 +74,7 @@ impl Rewriter<'_> {
         }
         select.projection =
             items.into_iter().zip(&outputs).map(|(item, output)| named(item, output)).collect();
-        Ok(outputs)
+        Ok((outputs, scope.always_empty))
     }
 
     fn items(&mut self, projection: Vec<SelectItem>, scope: &Scope) -> Result<Vec<Item>, SqlError> {
@@ -201,6 +211,25 @@ impl Rewriter<'_> {
         }
         Ok(())
     }
+}
+
+/// Nobody can see what subqueries answer where no row comes out, and the planner may not know how to
+/// take them apart.
+fn simplify_empty(items: &mut [Item], selection: &mut Option<Expr>) {
+    for item in items.iter_mut().filter(|item| has_subquery(&item.expr)) {
+        item.expr = build::null();
+    }
+    if let Some(selection) = selection.as_mut().filter(|selection| has_subquery(selection)) {
+        *selection = build::boolean(false);
+    }
+}
+
+fn has_subquery(expr: &Expr) -> bool {
+    let found = visit_expressions(expr, |inner| match inner {
+        Expr::Subquery(_) | Expr::Exists { .. } | Expr::InSubquery { .. } => ControlFlow::Break(()),
+        _ => ControlFlow::Continue(()),
+    });
+    found.is_break()
 }
 
 /// How a sort key that is an output column is written for the planner.

@@ -20,7 +20,7 @@ impl Rewriter<'_> {
         match expr {
             Expr::Exists { subquery, negated } => {
                 let negated = *negated;
-                if self.is_empty_query(subquery) {
+                if self.is_empty_query(subquery, scope) {
                     *expr = build::boolean(negated);
                 } else {
                     self.query(subquery, Some(scope))?;
@@ -35,7 +35,7 @@ impl Rewriter<'_> {
                 Ok(Some(Kind::of(PgType::Bool)))
             }
             Expr::Subquery(query) => {
-                if self.is_empty_query(query) {
+                if self.is_empty_query(query, scope) {
                     *expr = build::null();
                     return Ok(None);
                 }
@@ -71,7 +71,7 @@ impl Rewriter<'_> {
     /// `ARRAY(SELECT ...)` is an aggregate over the query.
     pub(super) fn array_subquery(&mut self, mut query: Query, scope: &Scope) -> Result<Expr, SqlError> {
         let empty = || build::arrow_cast(build::call("make_array", Vec::new()), "List(Utf8)");
-        if self.is_empty_query(&query) {
+        if self.is_empty_query(&query, scope) {
             return Ok(empty());
         }
         let outputs = self.query(&mut query, Some(scope))?;
@@ -109,14 +109,14 @@ impl Rewriter<'_> {
     /// Whether a query has no rows for certain: it joins a catalog that is always empty, and no
     /// aggregate makes a row of nothing. Then neither the planner nor the rules here need to
     /// understand the rest of it.
-    fn is_empty_query(&mut self, query: &Query) -> bool {
+    fn is_empty_query(&mut self, query: &Query, scope: &Scope) -> bool {
         let SetExpr::Select(select) = query.body.as_ref() else { return false };
         if query.with.is_some() || is_aggregated(select) {
             return false;
         }
         let tables = self.catalog_tables.clone();
         let mut from = select.from.clone();
-        let empty = self.from(&mut from, None).is_ok_and(|scope| scope.always_empty);
+        let empty = self.from(&mut from, Some(scope)).is_ok_and(|scope| scope.always_empty);
         if !empty {
             self.catalog_tables = tables;
         }
@@ -131,7 +131,7 @@ fn one_column(outputs: &[Output]) -> Result<&Output, SqlError> {
     }
 }
 
-fn is_aggregated(select: &Select) -> bool {
+pub(super) fn is_aggregated(select: &Select) -> bool {
     let grouped = !matches!(&select.group_by, GroupByExpr::Expressions(exprs, _) if exprs.is_empty());
     let has_aggregate = select.projection.iter().any(|item| match item {
         SelectItem::UnnamedExpr(expr) | SelectItem::ExprWithAlias { expr, .. } => calls_aggregate(expr),

@@ -107,7 +107,11 @@ fn system_columns(times: &[i64]) -> Vec<(Field, ArrayRef, bool)> {
     vec![
         (Field::new("ts", instant, true), Arc::new(ts), true),
         (Field::new("_partition", DataType::Int32, false), Arc::new(Int32Array::from(vec![0; rows])), true),
-        (Field::new("_offset", DataType::Int64, false), Arc::new(Int64Array::from_iter_values(numbers)), true),
+        (
+            Field::new("_offset", DataType::Int64, false),
+            Arc::new(Int64Array::from_iter_values(numbers)),
+            true,
+        ),
         (Field::new("_key", DataType::Utf8View, true), texts(&keys), true),
         (Field::new("_value", DataType::Utf8View, true), texts(&values), false),
     ]
@@ -217,7 +221,8 @@ impl Session {
         let catalog = MemoryCatalogProvider::new();
         for schema in ["public", "strandline", "internal", "pg_catalog", "information_schema"] {
             let provider = MemorySchemaProvider::new();
-            for (relation, batch) in topics.relations.iter().filter(|(relation, _)| relation.schema == schema) {
+            for (relation, batch) in topics.relations.iter().filter(|(relation, _)| relation.schema == schema)
+            {
                 provider.register_table(relation.name.clone(), table(batch)).unwrap();
             }
             use datafusion::catalog::CatalogProvider;
@@ -278,7 +283,8 @@ impl Session {
         let failed = |error: datafusion::error::DataFusionError| format!("{shown}\n{error}");
         let statement = PlannerStatement::Statement(Box::new(rewritten.statement));
         let plan = self.context.state().statement_to_plan(statement).await.map_err(failed)?;
-        let plan = if parameters.is_empty() { plan } else { plan.with_param_values(parameters).map_err(failed)? };
+        let plan =
+            if parameters.is_empty() { plan } else { plan.with_param_values(parameters).map_err(failed)? };
         let frame = self.context.execute_logical_plan(plan).await.map_err(failed)?;
         let types = frame.schema().fields().iter().map(|field| PgType::of_field(field)).collect();
         let batches = frame.collect().await.map_err(failed)?;

@@ -1,7 +1,9 @@
 //! Everything else that PostgreSQL reads differently from the planner, and what is refused.
 
 use datafusion::common::ScalarValue;
-use strandline_sql::{CHAINED_OPERATORS_MAX, PgType, SqlErrorKind};
+use strandline_sql::{
+    CHAINED_CONDITIONS_MAX, CHAINED_OPERATORS_MAX, PgType, SET_OPERATIONS_MAX, SqlErrorKind,
+};
 
 use crate::fixture::Session;
 
@@ -74,10 +76,19 @@ async fn queries_of_every_shape_run() {
         ("SELECT count(*) FROM (SELECT generate_series(1, 5)) s", "5"),
         ("SELECT sum(x) FROM unnest(ARRAY[1, 2]) AS u(x)", "3"),
         ("SELECT version FROM version()", "PostgreSQL 16.6 (Strandline)"),
-        ("WITH RECURSIVE t(n) AS (SELECT 1 UNION ALL SELECT n + 1 FROM t WHERE n < 4) SELECT sum(n) FROM t", "10"),
-        ("SELECT count(*) FROM wikiticker w WHERE EXISTS (SELECT 1 FROM orders o WHERE o._offset = w._offset)", "1"),
+        (
+            "WITH RECURSIVE t(n) AS (SELECT 1 UNION ALL SELECT n + 1 FROM t WHERE n < 4) SELECT sum(n) FROM t",
+            "10",
+        ),
+        (
+            "SELECT count(*) FROM wikiticker w WHERE EXISTS (SELECT 1 FROM orders o WHERE o._offset = w._offset)",
+            "1",
+        ),
         ("SELECT count(*) FROM wikiticker WHERE _offset IN (SELECT _offset FROM orders)", "1"),
-        ("SELECT (SELECT lower FROM orders o WHERE o._offset = w._offset) FROM wikiticker w WHERE w._offset = 0", "lower"),
+        (
+            "SELECT (SELECT lower FROM orders o WHERE o._offset = w._offset) FROM wikiticker w WHERE w._offset = 0",
+            "lower",
+        ),
         ("SELECT sum(added) FILTER (WHERE channel = '#en') FROM wikiticker", "17"),
         ("SELECT row_number() OVER (ORDER BY ts DESC) FROM wikiticker ORDER BY ts LIMIT 1", "5"),
         ("SELECT first_value(added) OVER w FROM wikiticker WINDOW w AS (ORDER BY _offset) LIMIT 1", "10"),
@@ -111,7 +122,12 @@ async fn clauses_that_would_be_dropped_are_refused() {
         assert_eq!(session.refusal(sql).kind, SqlErrorKind::InvalidText, "{sql}");
     }
     assert_eq!(session.refusal("SELECT 'x'::nosuch").kind, SqlErrorKind::UndefinedObject);
-    let error = session.try_run("SELECT (SELECT _offset FROM wikiticker w WHERE w._partition = o._partition) FROM orders o", Vec::new()).await;
+    let error = session
+        .try_run(
+            "SELECT (SELECT _offset FROM wikiticker w WHERE w._partition = o._partition) FROM orders o",
+            Vec::new(),
+        )
+        .await;
     assert!(error.unwrap_err().contains("more than one row"));
 }
 
@@ -134,14 +150,15 @@ async fn parameters_take_the_types_of_what_they_meet() {
 /// A worker of the server has 2 MiB of stack.
 #[test]
 fn the_longest_chains_fit_the_stack_of_a_worker() {
-    let count = CHAINED_OPERATORS_MAX / 2 - 5;
     let statements = [
-        format!("SELECT 1 FROM wikiticker WHERE added = 0{}", " OR added = 1".repeat(count)),
-        format!("SELECT 1{}", " + 1".repeat(CHAINED_OPERATORS_MAX - 5)),
-        format!("SELECT 1{}", "::int".repeat(CHAINED_OPERATORS_MAX - 5)),
+        format!("SELECT 1 FROM wikiticker WHERE added = 0{}", " OR added = 1".repeat(CHAINED_CONDITIONS_MAX)),
+        format!("SELECT 1{}", " + 1".repeat(CHAINED_OPERATORS_MAX)),
+        format!("SELECT 1{}", "::int".repeat(CHAINED_OPERATORS_MAX / 5)),
+        format!("SELECT 1{}", " UNION ALL SELECT 1".repeat(SET_OPERATIONS_MAX)),
+        format!("SELECT 1{}", ", added::text || 'x'".repeat(2_000).replace("added", "1")),
         format!("SELECT {} true", "NOT ".repeat(40)),
-        format!("SELECT 1{}", " UNION ALL SELECT 1".repeat(CHAINED_OPERATORS_MAX - 5)),
         format!("SELECT {}1{}", "(SELECT ".repeat(20), ")".repeat(20)),
+        format!("SELECT {}1{}", "abs(".repeat(40), ")".repeat(40)),
     ];
     let worker = std::thread::Builder::new().stack_size(2 << 20).spawn(move || {
         let session = Session::new();

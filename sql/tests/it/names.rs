@@ -71,8 +71,19 @@ async fn columns_are_named_as_postgres_names_them() {
     assert_eq!(
         names,
         [
-            "?column?", "?column?", "count", "date_trunc", "max", "max", "case", "text", "?column?",
-            "inner_one", "extract", "array", "total"
+            "?column?",
+            "?column?",
+            "count",
+            "date_trunc",
+            "max",
+            "max",
+            "case",
+            "text",
+            "?column?",
+            "inner_one",
+            "extract",
+            "array",
+            "total"
         ]
     );
 }
@@ -80,7 +91,11 @@ async fn columns_are_named_as_postgres_names_them() {
 #[tokio::test]
 async fn output_names_may_repeat() {
     let session = Session::new();
-    let answer = session.run("SELECT ts::text, ts::date, null, null, added AS a, added AS a FROM wikiticker WHERE _offset = 0").await;
+    let answer = session
+        .run(
+            "SELECT ts::text, ts::date, null, null, added AS a, added AS a FROM wikiticker WHERE _offset = 0",
+        )
+        .await;
     assert_eq!(answer.names, ["ts", "ts", "?column?", "?column?", "a", "a"]);
     assert_eq!(answer.rows[0][1], "2015-09-12");
     let answer = session.run("SELECT * FROM (SELECT 1, 1) AS s").await;
@@ -96,7 +111,8 @@ async fn order_by_means_outputs_before_inputs_and_group_by_the_reverse() {
     assert_eq!(session.run(sql).await.value(), "-20");
     let sql = "SELECT channel, count(*) FROM wikiticker GROUP BY channel ORDER BY count(*) DESC, 1 LIMIT 1";
     assert_eq!(session.run(sql).await.rows, [["#en", "3"]]);
-    let sql = "SELECT upper(channel) AS up, count(*) AS n FROM wikiticker GROUP BY up ORDER BY n DESC LIMIT 1";
+    let sql =
+        "SELECT upper(channel) AS up, count(*) AS n FROM wikiticker GROUP BY up ORDER BY n DESC LIMIT 1";
     assert_eq!(session.run(sql).await.rows, [["#EN", "3"]]);
     let sql = "SELECT DISTINCT channel FROM wikiticker ORDER BY channel";
     assert_eq!(session.run(sql).await.column(), ["#de", "#en", "#fr"]);
@@ -119,6 +135,7 @@ async fn joins_resolve_both_sides_and_merge_using_columns() {
     assert_eq!(session.run(sql).await.rows, [["0", "lower", "10"]]);
     let sql = "SELECT a._offset FROM wikiticker a, wikiticker b WHERE a._offset = b._offset + 4";
     assert_eq!(session.run(sql).await.value(), "4");
-    let sql = "SELECT count(*) FROM wikiticker RIGHT JOIN orders USING (_offset, _partition) WHERE _partition = 0";
+    let sql =
+        "SELECT count(*) FROM wikiticker RIGHT JOIN orders USING (_offset, _partition) WHERE _partition = 0";
     assert_eq!(session.run(sql).await.value(), "1");
 }

@@ -72,8 +72,7 @@ async fn parameters_compare_as_exactly_as_literals() {
 
 #[tokio::test]
 async fn the_same_instants_are_selected_in_every_zone() {
-    for (zone, midnight) in
-        [("UTC", "4"), ("Asia/Kolkata", "3,4"), ("America/Denver", ""), ("+05:30", "3,4")]
+    for (zone, midnight) in [("UTC", "4"), ("Asia/Kolkata", "3,4"), ("America/Denver", ""), ("+05:30", "3,4")]
     {
         let session = Session::in_zone(zone);
         assert_eq!(offsets(&session, "ts >= '2015-09-12T12:00:00Z'").await, "1,2,3,4", "{zone}");
@@ -113,10 +112,7 @@ async fn at_time_zone_moves_between_instants_and_clocks() {
     ] {
         assert_eq!(session.run(&format!("SELECT {expression}")).await.value(), expected, "{expression}");
     }
-    assert_eq!(
-        session.refusal("SELECT now() AT TIME ZONE 'Mars'").kind,
-        SqlErrorKind::InvalidParameter
-    );
+    assert_eq!(session.refusal("SELECT now() AT TIME ZONE 'Mars'").kind, SqlErrorKind::InvalidParameter);
 }
 
 #[tokio::test]
