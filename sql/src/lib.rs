@@ -24,7 +24,7 @@ pub use functions::{FunctionContext, Settings, register_functions};
 pub use parse::{CHAINED_CONDITIONS_MAX, CHAINED_OPERATORS_MAX, NESTING_MAX, SET_OPERATIONS_MAX, parse};
 pub use pg_type::{PgType, TYPE_METADATA_KEY};
 pub use relations::{FIRST_USER_OID, Relation, RelationColumn, RelationKind, Relations, SessionInfo};
-pub use rewrite::{Rewritten, canonical_time_zone, rewrite};
+pub use rewrite::{Rewritten, canonical_time_zone, parse_instant, rewrite};
 pub use statement::{
     AccessMode, Explain, ExplainDetail, ExplainMode, Parsed, SetScope, Statement, Transaction,
     TransactionModes,

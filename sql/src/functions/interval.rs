@@ -14,9 +14,7 @@ use super::{INTERVAL_DIVIDE, INTERVAL_MULTIPLY};
 pub(super) fn functions() -> Vec<Scalar> {
     let interval = || DataType::Interval(IntervalUnit::MonthDayNano);
     vec![
-        Scalar::of_type(INTERVAL_MULTIPLY, (2, 2), interval(), |inputs| {
-            Ok(Arc::new(scale(inputs, |number| Ok(number))?))
-        }),
+        Scalar::of_type(INTERVAL_MULTIPLY, (2, 2), interval(), |inputs| Ok(Arc::new(scale(inputs, Ok)?))),
         Scalar::of_type(INTERVAL_DIVIDE, (2, 2), interval(), |inputs| {
             Ok(Arc::new(scale(inputs, |number| {
                 if number == 0.0 { exec_err!("division by zero") } else { Ok(1.0 / number) }

@@ -4,6 +4,7 @@
 //! language.
 
 mod catalog;
+mod fields;
 mod headers;
 mod interval;
 mod names;
@@ -24,11 +25,13 @@ use datafusion::execution::FunctionRegistry;
 use crate::relations::Relations;
 use crate::statement::SetScope;
 
+pub(crate) use fields::is_own_field;
+
 /// `timezone(zone, time)`: between an instant and the time on a wall clock.
 pub(crate) const TIMEZONE: &str = "timezone";
-/// `(instant)`: the next whole millisecond.
+/// `(time, zone)`: the next whole millisecond.
 pub(crate) const CEIL_MS: &str = "strandline_ceil_ms";
-/// `(instant)`: the whole millisecond before.
+/// `(time, zone)`: the whole millisecond before.
 pub(crate) const FLOOR_MS: &str = "strandline_floor_ms";
 /// `(value, zone)`: a cast to timestamptz.
 pub(crate) const TIMESTAMPTZ: &str = "strandline_timestamptz";
@@ -38,8 +41,8 @@ pub(crate) const TIMESTAMP: &str = "strandline_timestamp";
 pub(crate) const TEXT: &str = "strandline_text";
 /// `(unit, time, zone)`: `date_trunc` in a zone.
 pub(crate) const DATE_TRUNC: &str = "strandline_date_trunc";
-/// `(field, time)`: seconds and their parts with the fraction.
-pub(crate) const SECONDS: &str = "strandline_seconds";
+/// `(field, time)`: a field that `date_part` lacks or counts differently.
+pub(crate) const FIELD: &str = "strandline_field";
 /// `(text, pattern, zone)` or `(seconds, zone)`.
 pub(crate) const TO_TIMESTAMP: &str = "strandline_to_timestamp";
 /// `(text, pattern, zone)`.
@@ -100,6 +103,7 @@ pub struct FunctionContext {
 pub fn register_functions(registry: &mut dyn FunctionRegistry, context: &FunctionContext) -> Result<()> {
     let pure = [
         catalog::functions(),
+        fields::functions(),
         headers::functions(),
         interval::functions(),
         pattern::functions(),

@@ -8,22 +8,22 @@ use std::sync::Arc;
 use chrono::{
     DateTime, Datelike, Days, Months, NaiveDate, NaiveDateTime, NaiveTime, TimeDelta, Timelike, Utc,
 };
-use datafusion::arrow::array::{ArrayRef, Float64Array, Int64Array, IntervalMonthDayNanoArray};
+use datafusion::arrow::array::{ArrayRef, Int64Array, IntervalMonthDayNanoArray};
 use datafusion::arrow::compute::cast;
 use datafusion::arrow::datatypes::{DataType, IntervalMonthDayNano, IntervalUnit, TimeUnit};
 use datafusion::common::{exec_datafusion_err, exec_err, plan_err};
 use datafusion::error::Result;
 
 use super::scalar::{Column, Inputs, Scalar};
-use super::{CEIL_MS, DATE_TRUNC, FLOOR_MS, SECONDS, TIMESTAMP, TIMESTAMPTZ, TIMEZONE};
+use super::{CEIL_MS, DATE_TRUNC, FLOOR_MS, TIMESTAMP, TIMESTAMPTZ, TIMEZONE};
 use crate::time::literal::{self, Clock};
 use crate::time::zone::Zone;
 
 pub(super) fn functions() -> Vec<Scalar> {
     vec![
         Scalar::new(TIMEZONE, (2, 2), |types| Ok(other_side(&types[1])), timezone),
-        Scalar::of_type(CEIL_MS, (1, 1), instant_type(TimeUnit::Millisecond), |inputs| whole_ms(inputs, 999)),
-        Scalar::of_type(FLOOR_MS, (1, 1), instant_type(TimeUnit::Millisecond), |inputs| whole_ms(inputs, 0)),
+        Scalar::of_type(CEIL_MS, (2, 2), instant_type(TimeUnit::Millisecond), |inputs| whole_ms(inputs, 999)),
+        Scalar::of_type(FLOOR_MS, (2, 2), instant_type(TimeUnit::Millisecond), |inputs| whole_ms(inputs, 0)),
         Scalar::new(TIMESTAMPTZ, (2, 2), |types| Ok(instant_type(unit_of(&types[0]))), to_instant),
         Scalar::new(
             TIMESTAMP,
@@ -32,7 +32,6 @@ pub(super) fn functions() -> Vec<Scalar> {
             to_wall_clock,
         ),
         Scalar::new(DATE_TRUNC, (3, 3), |types| time_type(&types[1]), date_trunc),
-        Scalar::of_type(SECONDS, (2, 2), DataType::Float64, seconds),
         Scalar::new("date_bin", (2, 3), |types| time_type(&types[1]), |inputs| bucket(inputs, EPOCH_ORIGIN)),
         Scalar::new(
             "time_bucket",
@@ -179,18 +178,19 @@ fn timezone(inputs: &Inputs) -> Result<ArrayRef> {
 
 /// Whole milliseconds; `add_us` = 999 moves up to the next, 0 down to the one before.
 fn whole_ms(inputs: &Inputs, add_us: i64) -> Result<ArrayRef> {
-    let is_text = is_text(inputs.array(0)?.data_type());
-    if is_text {
-        let texts = inputs.texts(0)?;
-        let clock = Clock { now_us: None, zone: Zone::UTC };
-        let values = inputs.rows().map(|row| {
-            let micros = texts.get(row).map(|text| literal::instant_us(text, clock)).transpose();
-            let micros = micros.map_err(|error| exec_datafusion_err!("{error}"))?;
-            Ok(micros.map(|micros| micros.saturating_add(add_us).div_euclid(1000)))
-        });
-        return times(values, &instant_type(TimeUnit::Millisecond));
+    let data_type = instant_type(TimeUnit::Millisecond);
+    let source = inputs.array(0)?.data_type();
+    if !matches!(source, DataType::Timestamp(_, Some(_)) | DataType::Null) {
+        // Texts and times on a wall clock: they are read in the zone, as a cast would.
+        let instants = to_instant(inputs)?;
+        let unit = unit_of(instants.data_type());
+        let values = inputs.with_array(0, cast(&instants, &DataType::Int64)?)?;
+        return rounded(inputs, &Times { values, unit, is_instant: true }, add_us, &data_type);
     }
-    let source = Times::of(inputs, 0)?;
+    rounded(inputs, &Times::of(inputs, 0)?, add_us, &data_type)
+}
+
+fn rounded(inputs: &Inputs, source: &Times, add_us: i64, data_type: &DataType) -> Result<ArrayRef> {
     let finer = (per_second(source.unit) / 1000).max(1);
     let coarser = (1000 / per_second(source.unit)).max(1);
     let add = if add_us == 0 { 0 } else { finer - 1 };
@@ -198,7 +198,7 @@ fn whole_ms(inputs: &Inputs, add_us: i64) -> Result<ArrayRef> {
         let value = source.values.get(row);
         Ok(value.map(|value| value.saturating_add(add).div_euclid(finer).saturating_mul(coarser)))
     });
-    times(values, &instant_type(TimeUnit::Millisecond))
+    times(values, data_type)
 }
 
 fn is_text(data_type: &DataType) -> bool {
@@ -296,40 +296,6 @@ fn truncate(time: NaiveDateTime, unit: &str) -> Result<Option<NaiveDateTime>> {
         other => return exec_err!("unit \"{other}\" not recognized for date_trunc"),
     };
     Ok(day.map(|day| day.and_time(NaiveTime::MIN)))
-}
-
-/// `second`, `milliseconds` or `microseconds` of a time or an interval, with the fraction.
-fn seconds(inputs: &Inputs) -> Result<ArrayRef> {
-    let fields = inputs.texts(0)?;
-    let nanos: Vec<Option<i64>> = match inputs.array(1)?.data_type() {
-        DataType::Interval(_) | DataType::Duration(_) => {
-            let intervals = intervals(inputs, 1)?;
-            let of_minute = |interval: IntervalMonthDayNano| interval.nanoseconds % 60_000_000_000;
-            inputs.rows().map(|row| intervals.native(row).map(of_minute)).collect()
-        }
-        DataType::Time32(_) | DataType::Time64(_) => {
-            let times = inputs.cast(1, &DataType::Time64(TimeUnit::Nanosecond))?;
-            let values: Column<Int64Array> = inputs.with_array(1, cast(&times, &DataType::Int64)?)?;
-            inputs.rows().map(|row| values.get(row).map(|nanos| nanos % 60_000_000_000)).collect()
-        }
-        _ => {
-            let times = Times::of(inputs, 1)?;
-            let of_minute =
-                |time: DateTime<Utc>| i64::from(time.second()) * 1_000_000_000 + i64::from(time.nanosecond());
-            inputs.rows().map(|row| times.get(row).map(of_minute)).collect()
-        }
-    };
-    let values = inputs.rows().zip(nanos).map(|(row, nanos)| {
-        let (Some(field), Some(nanos)) = (fields.get(row), nanos) else { return None };
-        // Below 60e9, so that the conversion is exact.
-        let nanos = nanos as f64;
-        Some(match field {
-            "second" | "seconds" => nanos / 1e9,
-            "millisecond" | "milliseconds" => nanos / 1e6,
-            _ => nanos / 1e3,
-        })
-    });
-    Ok(Arc::new(values.collect::<Float64Array>()))
 }
 
 /// An argument that holds intervals or durations.

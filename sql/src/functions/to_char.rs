@@ -156,7 +156,7 @@ fn zone_text(zone: Zone, time: DateTime<Utc>, pattern: &str) -> String {
 fn write_field(text: &mut String, time: NaiveDateTime, pattern: &str, fill: Fill) {
     let micros = time.nanosecond() % 1_000_000_000 / 1000;
     let half = |upper: &'static str, lower: &'static str| if time.hour() < 12 { upper } else { lower };
-    let hour12 = if time.hour() % 12 == 0 { 12 } else { time.hour() % 12 };
+    let hour12 = (time.hour() + 11) % 12 + 1;
     let (number, width): (i64, usize) = match pattern {
         "YYYY" => (time.year().into(), 4),
         "YYY" => ((time.year() % 1000).into(), 3),
@@ -330,8 +330,10 @@ fn parse(text: &str, format: &str) -> Result<NaiveDateTime> {
 
 fn read_field<'a>(fields: &mut Fields, text: &'a str, pattern: &str) -> Option<&'a str> {
     if matches!(pattern, "AM" | "PM" | "am" | "pm") {
-        fields.afternoon = Some(text.get(..2)?.eq_ignore_ascii_case("pm"));
-        return text.get(2..);
+        let half = text.get(..2)?;
+        let afternoon = half.eq_ignore_ascii_case("pm");
+        fields.afternoon = (afternoon || half.eq_ignore_ascii_case("am")).then_some(afternoon);
+        return fields.afternoon.and_then(|_| text.get(2..));
     }
     if pattern.to_ascii_lowercase().starts_with("mon") {
         let month = MONTHS

@@ -187,7 +187,7 @@ fn bytes_of(text: &str) -> Option<Vec<u8>> {
             .filter(|digit| !digit.is_whitespace())
             .map(|digit| digit.to_digit(16).and_then(|digit| u8::try_from(digit).ok()))
             .collect::<Option<_>>()?;
-        if digits.len() % 2 != 0 {
+        if !digits.len().is_multiple_of(2) {
             return None;
         }
         return Some(digits.chunks(2).map(|pair| pair[0] << 4 | pair[1]).collect());

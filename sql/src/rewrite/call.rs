@@ -13,7 +13,7 @@ use super::kind::Kind;
 use super::scope::Scope;
 use super::{Rewriter, build};
 use crate::error::{SqlError, SqlErrorKind};
-use crate::functions::{DATE_TRUNC, SECONDS, TIMEZONE, TO_DATE, TO_TIMESTAMP};
+use crate::functions::{DATE_TRUNC, FIELD, TIMEZONE, TO_DATE, TO_TIMESTAMP, is_own_field};
 use crate::pg_type::PgType;
 use crate::time::zone::Zone;
 
@@ -231,19 +231,13 @@ impl Rewriter<'_> {
         Ok(Some(Kind::of(PgType::Float8)))
     }
 
-    /// One field of a time. Seconds keep their fraction; all but the epoch are read off a clock of
-    /// the session's zone.
+    /// One field of a time; all but the epoch are read off a clock of the session's zone.
     fn field_of(&self, field: &str, value: Expr, kind: Option<Kind>) -> Expr {
-        if matches!(
-            field,
-            "second" | "seconds" | "millisecond" | "milliseconds" | "microsecond" | "microseconds"
-        ) {
-            return build::call(SECONDS, vec![build::string(field), value]);
-        }
         let local = field != "epoch" && !self.is_utc() && kind.is_some_and(Kind::is_instant);
         let value =
             if local { build::call(TIMEZONE, vec![build::string(self.zone_name()), value]) } else { value };
-        build::call("date_part", vec![build::string(field), value])
+        let function = if is_own_field(field) { FIELD } else { "date_part" };
+        build::call(function, vec![build::string(field), value])
     }
 
     /// `t AT TIME ZONE z` is `timezone(z, t)`.

@@ -79,13 +79,13 @@ impl Rewriter<'_> {
                 let value = self.operand(*value, scope)?;
                 let low = self.bound(*low, &value, scope)?;
                 let high = self.bound(*high, &value, scope)?;
-                *expr = between(value, negated, low, high);
+                *expr = between(value, negated, (low, high), &self.zone_name());
             }
             Expr::InList { expr: value, list, negated } => {
                 let value = self.operand(*value, scope)?;
                 let list =
                     list.into_iter().map(|item| self.bound(item, &value, scope)).collect::<Result<_, _>>()?;
-                *expr = in_list(value, negated, list);
+                *expr = in_list(value, negated, list, &self.zone_name());
             }
             other => *expr = other,
         }
@@ -159,10 +159,10 @@ impl Rewriter<'_> {
         self.localize(&mut left, right.kind);
         self.localize(&mut right, left.kind);
         if counts_milliseconds(&left) && needs_rounding(&right) {
-            return compare_exactly(left.expr, &op, right);
+            return compare_exactly(&left.expr, &op, &right, &self.zone_name());
         }
         if counts_milliseconds(&right) && needs_rounding(&left) {
-            return compare_exactly(right.expr, &mirrored(&op), left);
+            return compare_exactly(&right.expr, &mirrored(&op), &left, &self.zone_name());
         }
         build::binary(left.expr, op, right.expr)
     }
@@ -208,15 +208,15 @@ fn milliseconds(expr: &Expr) -> Option<()> {
     (found.name == whole.name && last(found) == last(whole)).then_some(())
 }
 
-fn rounded(bound: &Expr, round: Round) -> Expr {
+fn rounded(bound: &Expr, round: Round, zone: &str) -> Expr {
     let name = if round == Round::Up { CEIL_MS } else { FLOOR_MS };
-    build::call(name, vec![bound.clone()])
+    build::call(name, vec![bound.clone(), build::string(zone)])
 }
 
 /// `column op bound` with a bound that may lie between two milliseconds.
-fn compare_exactly(column: Expr, op: &BinaryOperator, bound: Operand) -> Expr {
+fn compare_exactly(column: &Expr, op: &BinaryOperator, bound: &Operand, zone: &str) -> Expr {
     use BinaryOperator as Op;
-    let at = |op: Op, round: Round| build::binary(column.clone(), op, rounded(&bound.expr, round));
+    let at = |op: Op, round: Round| build::binary(column.clone(), op, rounded(&bound.expr, round, zone));
     match op {
         Op::GtEq => at(Op::GtEq, Round::Up),
         Op::Gt => at(Op::Gt, Round::Down),
@@ -239,16 +239,20 @@ fn mirrored(op: &BinaryOperator) -> BinaryOperator {
     }
 }
 
-fn between(value: Operand, negated: bool, low: Operand, high: Operand) -> Expr {
+fn between(value: Operand, negated: bool, (low, high): (Operand, Operand), zone: &str) -> Expr {
     let in_milliseconds = counts_milliseconds(&value);
     let bound = |operand: Operand, round: Round| {
-        if in_milliseconds && needs_rounding(&operand) { rounded(&operand.expr, round) } else { operand.expr }
+        if in_milliseconds && needs_rounding(&operand) {
+            rounded(&operand.expr, round, zone)
+        } else {
+            operand.expr
+        }
     };
     let (low, high) = (bound(low, Round::Up), bound(high, Round::Down));
     Expr::Between { expr: Box::new(value.expr), negated, low: Box::new(low), high: Box::new(high) }
 }
 
-fn in_list(value: Operand, negated: bool, list: Vec<Operand>) -> Expr {
+fn in_list(value: Operand, negated: bool, list: Vec<Operand>, zone: &str) -> Expr {
     let exact = !counts_milliseconds(&value) || !list.iter().any(needs_rounding);
     if exact {
         let list = list.into_iter().map(|item| item.expr).collect();
@@ -261,7 +265,7 @@ fn in_list(value: Operand, negated: bool, list: Vec<Operand>) -> Expr {
     };
     let all = list
         .into_iter()
-        .map(|item| compare_exactly(value.expr.clone(), &op, item))
+        .map(|item| compare_exactly(&value.expr, &op, &item, zone))
         .reduce(|all, next| build::binary(all, join.clone(), next));
     build::nested(all.unwrap_or_else(|| build::boolean(negated)))
 }

@@ -254,6 +254,6 @@ fn interval_literal(interval: &mut Interval) -> Rewrite {
     };
     let unit = interval.leading_field.take().map(|field| field.to_string().to_ascii_lowercase());
     let parsed = crate::time::interval::parse(text, unit.as_deref())?;
-    interval.value = Box::new(build::string(parsed.to_planner_text()));
+    *interval.value = build::string(parsed.to_planner_text());
     Ok(Some(Kind::of(PgType::Interval)))
 }

@@ -450,7 +450,7 @@ fn relation_columns(relation: &Relation) -> Vec<ScopeColumn> {
 }
 
 /// Gives columns the names of an alias; the planner wants a name for every column or for none.
-fn rename_columns(columns: &mut Vec<ScopeColumn>, alias: &mut TableAlias) -> Result<(), SqlError> {
+fn rename_columns(columns: &mut [ScopeColumn], alias: &mut TableAlias) -> Result<(), SqlError> {
     if alias.at.is_some() {
         return Err(SqlError::unsupported("AT after an alias"));
     }

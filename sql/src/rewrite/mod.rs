@@ -59,10 +59,7 @@ pub fn rewrite(
     let ast::Statement::Query(mut query) = query else {
         return Err(SqlError::unsupported("this statement"));
     };
-    let zone = Zone::parse(&session.time_zone).ok_or_else(|| {
-        let message = format!("time zone \"{}\" is not known", session.time_zone);
-        SqlError::new(SqlErrorKind::InvalidParameter, message)
-    })?;
+    let zone = session_zone(session)?;
     let mut rewriter = Rewriter {
         relations,
         clock: Clock { now_us: Some(session.now_us), zone },
@@ -86,6 +83,22 @@ pub fn rewrite(
 /// The time zone that a text names, as SHOW prints it; `None` when there is none.
 pub fn canonical_time_zone(text: &str) -> Option<String> {
     Zone::parse(text).map(Zone::name)
+}
+
+/// The instant that a text names, in microseconds since 1970, as a literal of the statement would.
+///
+/// # Errors
+/// When the text is no time.
+pub fn parse_instant(text: &str, session: &SessionInfo) -> Result<i64, SqlError> {
+    let clock = Clock { now_us: Some(session.now_us), zone: session_zone(session)? };
+    crate::time::literal::instant_us(text, clock)
+}
+
+fn session_zone(session: &SessionInfo) -> Result<Zone, SqlError> {
+    Zone::parse(&session.time_zone).ok_or_else(|| {
+        let message = format!("time zone \"{}\" is not known", session.time_zone);
+        SqlError::new(SqlErrorKind::InvalidParameter, message)
+    })
 }
 
 /// The walk over one statement.

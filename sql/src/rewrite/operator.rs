@@ -8,7 +8,7 @@ use super::kind::Kind;
 use super::scope::Scope;
 use super::{Rewriter, build};
 use crate::error::SqlError;
-use crate::functions::{INTERVAL_DIVIDE, INTERVAL_MULTIPLY, LIKE_PATTERN};
+use crate::functions::{INTERVAL_DIVIDE, INTERVAL_MULTIPLY, LIKE_PATTERN, TIMESTAMP};
 use crate::pg_type::PgType;
 
 /// How many elements an array may have that is compared by anything but `=` and `<>`.
@@ -59,7 +59,13 @@ impl Rewriter<'_> {
             | BinaryOperator::Minus
             | BinaryOperator::Multiply
             | BinaryOperator::Divide
-            | BinaryOperator::Modulo => Ok(arithmetic(op, left_kind, right_kind)),
+            | BinaryOperator::Modulo => {
+                if let Some(kind) = self.date_arithmetic(expr, left_kind, right_kind) {
+                    return Ok(Some(kind));
+                }
+                let Expr::BinaryOp { op, .. } = expr else { return Ok(None) };
+                Ok(arithmetic(op, left_kind, right_kind))
+            }
             BinaryOperator::Arrow | BinaryOperator::HashArrow => Ok(Some(Kind::of(PgType::Json))),
             BinaryOperator::LongArrow | BinaryOperator::HashLongArrow => Ok(Some(Kind::of(PgType::Text))),
             BinaryOperator::PGRegexMatch
@@ -71,6 +77,41 @@ impl Rewriter<'_> {
             }
             _ => Ok(None),
         }
+    }
+
+    /// Days are counted in integers, and a day plus a time is a timestamp, as in PostgreSQL.
+    fn date_arithmetic(&self, expr: &mut Expr, left: Option<Kind>, right: Option<Kind>) -> Option<Kind> {
+        let is_date = |kind: Option<Kind>| kind.is_some_and(|kind| kind.pg_type == PgType::Date);
+        let is_integer = |kind: Option<Kind>| kind.is_some_and(Kind::is_integer);
+        let Expr::BinaryOp { left: left_side, op, right: right_side } = expr else { return None };
+        let minus = *op == BinaryOperator::Minus;
+        if !minus && *op != BinaryOperator::Plus {
+            return None;
+        }
+        let days = |side: &mut Expr| build::replace(side, |side| build::arrow_cast(side, "Int32"));
+        let zone = || build::string(self.zone_name());
+        let midnight =
+            |side: &mut Expr| build::replace(side, |side| build::call(TIMESTAMP, vec![side, zone()]));
+        if is_date(left) && is_date(right) && minus {
+            days(left_side);
+            days(right_side);
+            return Some(Kind::of(PgType::Int4));
+        }
+        if (is_date(left) && is_integer(right)) || (is_integer(left) && is_date(right) && !minus) {
+            days(left_side);
+            days(right_side);
+            build::replace(expr, |sum| build::arrow_cast(build::nested(sum), "Date32"));
+            return Some(Kind::of(PgType::Date));
+        }
+        if is_date(left) && is_interval(right) {
+            midnight(left_side);
+            return Some(Kind::of(PgType::Timestamp));
+        }
+        if is_interval(left) && is_date(right) && !minus {
+            midnight(right_side);
+            return Some(Kind::of(PgType::Timestamp));
+        }
+        None
     }
 
     pub(super) fn unary(&mut self, expr: &mut Expr, scope: &Scope) -> Rewrite {

@@ -199,11 +199,11 @@ impl Rewriter<'_> {
             *expr = by.key(position - 1, items);
             return Ok(());
         }
-        if let Expr::Identifier(ident) = &*expr {
-            if let Some(index) = named_item(ident, items)? {
-                *expr = by.key(index, items);
-                return Ok(());
-            }
+        if let Expr::Identifier(ident) = &*expr
+            && let Some(index) = named_item(ident, items)?
+        {
+            *expr = by.key(index, items);
+            return Ok(());
         }
         self.expr(expr, scope)?;
         if let Some(index) = items.iter().position(|item| item.expr == *expr) {

@@ -82,7 +82,7 @@ impl Zone {
 /// `+05:30`, `-0530`, `+5`, `5.5` (hours, as `SET TIME ZONE 5.5` has them).
 fn parse_offset(text: &str) -> Option<FixedOffset> {
     let negative = text.starts_with('-');
-    let digits = text.trim_start_matches(['+', '-']);
+    let digits = text.strip_prefix(['+', '-']).unwrap_or(text);
     let seconds = if let Some((hours, fraction)) = digits.split_once('.') {
         let fraction: f64 = format!("0.{fraction}").parse().ok()?;
         // Below an hour, so that the conversion cannot lose anything.

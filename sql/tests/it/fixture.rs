@@ -216,7 +216,8 @@ impl Session {
         let topics = Arc::new(Topics { relations });
         let mut config = SessionConfig::new().with_default_catalog_and_schema("strandline", "public");
         config.options_mut().sql_parser.dialect = "postgres".parse().unwrap();
-        config.options_mut().execution.time_zone = Some("UTC".to_owned());
+        config.options_mut().sql_parser.parse_float_as_decimal = true;
+        config.options_mut().execution.time_zone = Some(zone.to_owned());
         let mut context = SessionContext::new_with_config(config);
         let catalog = MemoryCatalogProvider::new();
         for schema in ["public", "strandline", "internal", "pg_catalog", "information_schema"] {
@@ -249,6 +250,14 @@ impl Session {
             Statement::Query(query) => rewrite(*query, self.topics.as_ref(), &self.info),
             other => panic!("{sql} is no query but {other:?}"),
         }
+    }
+
+    /// The plan of a query after the optimizer.
+    pub async fn plan(&self, sql: &str) -> String {
+        let statement = PlannerStatement::Statement(Box::new(self.rewrite(sql).unwrap().statement));
+        let state = self.context.state();
+        let plan = state.statement_to_plan(statement).await.unwrap();
+        state.optimize(&plan).unwrap().display_indent().to_string()
     }
 
     /// The refusal of a statement that must not be rewritten.

@@ -152,6 +152,15 @@ async fn buckets_and_fields_are_those_of_postgres() {
         ("to_timestamp('2015-09-12 12:00:00.5', 'YYYY-MM-DD HH24:MI:SS.US')", "2015-09-12T12:00:00.500Z"),
         ("to_timestamp(1442059200)", "2015-09-12T12:00:00Z"),
         ("to_date('12.09.2015', 'DD.MM.YYYY')", "2015-09-12"),
+        ("extract(isodow from ts)", "6.0"),
+        ("extract(dow from ts)", "6"),
+        ("extract(isoyear from ts)", "2015.0"),
+        ("date '2015-10-01' - date '2015-09-12'", "19"),
+        ("date '2015-09-30' + 1", "2015-10-01"),
+        ("(date '2015-09-30' + interval '1 hour')::text", "2015-09-30 01:00:00"),
+        ("ts::date - 1", "2015-09-11"),
+        ("timestamptz '2015-10-01' + interval '-30 day'", "2015-09-01T00:00:00Z"),
+        ("timestamptz '2015-10-01' - interval 'P1M1DT1S'", "2015-08-30T23:59:59Z"),
         ("timestamp 'epoch' + added * interval '1 second'", "NULL"),
         ("(interval '1 hour' * 2.5)::text", "02:30:00"),
         ("(interval '1 day' / 2)::text", "12:00:00"),
@@ -159,6 +168,21 @@ async fn buckets_and_fields_are_those_of_postgres() {
     ] {
         let sql = format!("SELECT {expression} FROM wikiticker WHERE _offset = 2");
         assert_eq!(session.run(&sql).await.value(), expected, "{expression}");
+    }
+}
+
+#[tokio::test]
+async fn time_bounds_reach_the_scan_as_constants_of_the_column() {
+    let session = Session::new();
+    for condition in [
+        "ts >= '2015-09-12 12:00'",
+        "ts >= '2015-09-12 11:59:59.9991'",
+        "ts >= timestamp '2015-09-12 12:00'",
+        "ts >= '2015-09-12 13:00'::timestamptz - interval '1 hour'",
+    ] {
+        let plan = session.plan(&format!("SELECT count(*) FROM wikiticker WHERE {condition}")).await;
+        let bound = "wikiticker.ts >= TimestampMillisecond(1442059200000, Some(\"UTC\"))";
+        assert!(plan.contains(bound), "{condition}\n{plan}");
     }
 }
 
