@@ -15,9 +15,9 @@ use crate::failure::Failure;
 const ENVIRONMENT_PREFIX: &str = "STRANDLINE_";
 
 /// Variables with our prefix that are no settings of the server: the client commands' default
-/// address, and those of the project's own scripts.
-const OTHER_VARIABLES: [&str; 3] =
-    ["STRANDLINE_BOOTSTRAP", "STRANDLINE_TARGET_DIR", "STRANDLINE_SHARED_DATA"];
+/// address, and those of the project's own tests.
+const OTHER_VARIABLES: [&str; 4] =
+    ["STRANDLINE_BOOTSTRAP", "STRANDLINE_TARGET_DIR", "STRANDLINE_SHARED_DATA", "STRANDLINE_TEST_BINARY"];
 
 /// Reads the settings from every source and checks them.
 ///

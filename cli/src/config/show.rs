@@ -54,7 +54,7 @@ fn entries(config: &Config) -> Vec<(String, Value)> {
 
 fn value_text(value: &Value) -> String {
     match value {
-        Value::Null => "not set".to_owned(),
+        Value::Null => "unset".to_owned(),
         value => value.to_string(),
     }
 }

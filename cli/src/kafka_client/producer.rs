@@ -67,11 +67,16 @@ impl OpenBatch {
         Ok(())
     }
 
+    pub fn is_empty(&self) -> bool {
+        self.lines.is_empty()
+    }
+
     /// The size in bytes before compression.
     pub fn size_estimate(&self) -> usize {
         self.builder.size_estimate()
     }
 
+    /// The batch, which has at least one record.
     pub fn finish(self) -> BuiltBatch {
         BuiltBatch { partition: self.partition, bytes: self.builder.finish(), lines: self.lines }
     }

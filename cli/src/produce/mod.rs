@@ -146,7 +146,7 @@ impl Upload {
     }
 
     async fn send_partition(&mut self, partition: i32) -> Result<(), Failure> {
-        let Some(batch) = self.open.remove(&partition).filter(|batch| batch.size_estimate() > 0) else {
+        let Some(batch) = self.open.remove(&partition).filter(|batch| !batch.is_empty()) else {
             return Ok(());
         };
         self.partitioner.batch_closed();

@@ -23,9 +23,9 @@ pub fn start(config: &Config) -> Result<PrometheusHandle, Failure> {
         .with_target(false)
         .try_init()
         .map_err(|error| Failure::failed(format!("cannot start logging: {error}")))?;
-    for (key, value) in masked_entries(config) {
-        tracing::info!("setting {key} = {value}");
-    }
+    let settings: Vec<String> =
+        masked_entries(config).into_iter().map(|(key, value)| format!("{key}={value}")).collect();
+    tracing::info!("settings: {}", settings.join(" "));
     PrometheusBuilder::new()
         .set_buckets(&SECONDS_BUCKETS)
         .and_then(PrometheusBuilder::install_recorder)

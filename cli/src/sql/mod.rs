@@ -21,6 +21,8 @@ use target::Target;
 
 /// The most SQL that is read from standard input.
 const SQL_BYTES_MAX: u64 = 16 << 20;
+/// Rows are printed when there is this much text.
+const PRINT_BYTES: usize = 64 << 10;
 
 /// `strandline sql`.
 pub async fn run(args: SqlArgs) -> Result<(), Failure> {
@@ -64,11 +66,16 @@ async fn execute(client: &Client, statement: &str, mut printer: Printer) -> Resu
     printer.begin(prepared.columns().iter().map(Column::of).collect());
     let messages = client.simple_query_raw(statement).await.map_err(database_error::failure)?;
     pin_mut!(messages);
+    let mut text = String::new();
     while let Some(message) = messages.try_next().await.map_err(database_error::failure)? {
         if let SimpleQueryMessage::Row(row) = message {
             let cells: Vec<Option<&str>> = (0..row.len()).map(|column| row.get(column)).collect();
-            print(&printer.row(&cells))?;
+            text.push_str(&printer.row(&cells));
+        }
+        if text.len() >= PRINT_BYTES {
+            print(&std::mem::take(&mut text))?;
         }
     }
-    print(&printer.end())
+    text.push_str(&printer.end());
+    print(&text)
 }
