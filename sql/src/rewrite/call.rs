@@ -138,23 +138,9 @@ impl Rewriter<'_> {
             | "statement_timestamp"
             | "transaction_timestamp"
             | "now"
-            | "current_timestamp" => {
-                no_precision(expr, name)?;
-                rename(expr, "now");
-                Ok(Some(nanoseconds()))
-            }
-            "localtimestamp" | "current_date" => {
-                no_precision(expr, name)?;
-                let now = build::call("now", Vec::new());
-                let local = build::call(TIMEZONE, vec![build::string(self.zone_name()), now]);
-                let (shown, pg_type) = if name == "current_date" {
-                    (build::cast(local, DataType::Date), PgType::Date)
-                } else {
-                    (local, PgType::Timestamp)
-                };
-                *expr = shown;
-                Ok(Some(Kind::of(pg_type)))
-            }
+            | "current_timestamp"
+            | "localtimestamp"
+            | "current_date" => self.clock(expr, name),
             "mod" => {
                 let (Some(left), Some(right)) = (take_argument(expr, 0), take_argument(expr, 1)) else {
                     return Ok(None);
@@ -179,6 +165,22 @@ impl Rewriter<'_> {
             }
             _ => Ok(answer(name, first)),
         }
+    }
+
+    /// What the time is: of the statement, not of the moment, so that every row sees the same.
+    fn clock(&self, expr: &mut Expr, name: &str) -> Rewrite {
+        if argument(expr, 0).is_some() {
+            return Err(SqlError::unsupported(format!("a precision of {name}")));
+        }
+        let now = build::call("now", Vec::new());
+        let local = || build::call(TIMEZONE, vec![build::string(self.zone_name()), now.clone()]);
+        let (shown, kind) = match name {
+            "current_date" => (build::cast(local(), DataType::Date), Kind::of(PgType::Date)),
+            "localtimestamp" => (local(), Kind::of(PgType::Timestamp)),
+            _ => (now, nanoseconds()),
+        };
+        *expr = shown;
+        Ok(Some(kind))
     }
 
     fn text_arguments(&self, expr: &mut Expr, kinds: &[Option<Kind>]) {
@@ -289,13 +291,6 @@ fn interval_or_number(expr: &mut Expr) -> Result<(), SqlError> {
         Some(text) if text.trim().parse::<f64>().is_err() => interval_literal(expr, None),
         _ => Ok(()),
     }
-}
-
-fn no_precision(expr: &Expr, name: &str) -> Result<(), SqlError> {
-    if argument(expr, 0).is_none() {
-        return Ok(());
-    }
-    Err(SqlError::unsupported(format!("a precision of {name}")))
 }
 
 /// What a function answers, given its first argument.

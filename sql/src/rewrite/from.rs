@@ -1,15 +1,15 @@
-//! FROM: tables, subqueries, functions that answer rows, and joins.
+//! FROM: tables and subqueries, and what their names mean.
 
 use datafusion::sql::sqlparser::ast::{
-    DataType, Expr, FunctionArg, FunctionArgExpr, Ident, Join, JoinConstraint, JoinOperator, ObjectName,
-    TableAlias, TableAliasColumnDef, TableFactor, TableFunctionArgs, TableWithJoins,
+    Ident, TableAlias, TableAliasColumnDef, TableFactor, TableFunctionArgs, TableWithJoins,
 };
 
 use super::kind::Kind;
 use super::names::fold;
 use super::query::renamed;
-use super::scope::{MergedColumn, Scope, ScopeColumn, ScopeRelation, ambiguous_table, quoted};
+use super::scope::{Scope, ScopeColumn, ScopeRelation, ambiguous_table, quoted};
 use super::select::idents;
+use super::table_function::plain_arguments;
 use super::{Output, Rewriter, build};
 use crate::catalog::{self, Definition};
 use crate::error::{SqlError, SqlErrorKind};
@@ -21,26 +21,6 @@ enum Table {
     Common(Vec<Output>),
     Catalog(&'static Definition),
     Relation(Relation),
-}
-
-/// Which side of a join keeps rows without a partner, and so whose emptiness empties the result.
-#[derive(Clone, Copy)]
-enum Side {
-    Both,
-    Left,
-    Right,
-    Full,
-}
-
-impl Side {
-    fn is_empty(self, left: bool, right: bool) -> bool {
-        match self {
-            Self::Both => left || right,
-            Self::Left => left,
-            Self::Right => right,
-            Self::Full => left && right,
-        }
-    }
 }
 
 impl Rewriter<'_> {
@@ -67,49 +47,11 @@ impl Rewriter<'_> {
         Ok(empty)
     }
 
-    fn join(
+    pub(super) fn table_factor(
         &mut self,
-        join: &mut Join,
-        first: usize,
-        left_empty: bool,
+        factor: &mut TableFactor,
         scope: &mut Scope,
     ) -> Result<bool, SqlError> {
-        let middle = scope.relations.len();
-        let right_empty = self.table_factor(&mut join.relation, scope)?;
-        let (side, constraint) = match &mut join.join_operator {
-            JoinOperator::Join(constraint) | JoinOperator::Inner(constraint) => (Side::Both, constraint),
-            JoinOperator::Left(constraint) | JoinOperator::LeftOuter(constraint) => (Side::Left, constraint),
-            JoinOperator::Right(constraint) | JoinOperator::RightOuter(constraint) => {
-                (Side::Right, constraint)
-            }
-            JoinOperator::FullOuter(constraint) => (Side::Full, constraint),
-            JoinOperator::CrossJoin(JoinConstraint::None) => {
-                return Ok(left_empty || right_empty);
-            }
-            _ => return Err(SqlError::unsupported("this kind of JOIN")),
-        };
-        match constraint {
-            JoinConstraint::On(expr) => {
-                self.expr(expr, scope)?;
-            }
-            JoinConstraint::Using(names) => {
-                let names = names.iter().map(using_name).collect::<Result<Vec<_>, _>>()?;
-                let on = merge(scope, first, middle, side, &names)?;
-                *constraint = JoinConstraint::On(on);
-            }
-            JoinConstraint::Natural => {
-                let names = common_names(scope, first, middle);
-                let on = merge(scope, first, middle, side, &names)?;
-                *constraint = JoinConstraint::On(on);
-            }
-            JoinConstraint::None => {
-                return Err(SqlError::new(SqlErrorKind::Syntax, "a JOIN needs ON or USING"));
-            }
-        }
-        Ok(side.is_empty(left_empty, right_empty))
-    }
-
-    fn table_factor(&mut self, factor: &mut TableFactor, scope: &mut Scope) -> Result<bool, SqlError> {
         as_function(factor)?;
         match factor {
             TableFactor::Table { .. } => self.table(factor, scope),
@@ -128,18 +70,7 @@ impl Rewriter<'_> {
                 with_offset: false,
                 with_ordinality: false,
                 with_offset_alias: None,
-            } => {
-                let inside = Scope::inside(scope.outer);
-                for expr in array_exprs.iter_mut() {
-                    self.expr(expr, &inside)?;
-                }
-                // The lists in the catalogs are all NULL.
-                let empty = array_exprs.iter().all(|expr| is_catalog_list(expr, &inside));
-                let outputs = array_exprs.iter().map(|_| unnamed_column("unnest")).collect();
-                let relation = function_relation(alias, "unnest", outputs)?;
-                push(scope, relation)?;
-                Ok(empty)
-            }
+            } => self.unnest(alias, array_exprs, scope),
             TableFactor::NestedJoin { table_with_joins, alias: None } => {
                 self.table_with_joins(table_with_joins, scope)
             }
@@ -148,7 +79,7 @@ impl Rewriter<'_> {
         }
     }
 
-    fn table(&mut self, factor: &mut TableFactor, scope: &mut Scope) -> Result<bool, SqlError> {
+    pub(super) fn table(&mut self, factor: &mut TableFactor, scope: &mut Scope) -> Result<bool, SqlError> {
         let TableFactor::Table { name, alias, .. } = factor else {
             return Err(SqlError::unsupported("this table"));
         };
@@ -251,80 +182,6 @@ impl Rewriter<'_> {
         }
         Err(error.with_hint(format!("perhaps {}", candidates.join(" or "))))
     }
-
-    /// A function in FROM: one that the planner has, or a scalar one as a table of one row.
-    fn table_function(&mut self, factor: &mut TableFactor, scope: &mut Scope) -> Result<bool, SqlError> {
-        let TableFactor::Function { lateral, name, args, alias, with_ordinality } = factor else {
-            return Err(SqlError::unsupported("this function in FROM"));
-        };
-        if *with_ordinality {
-            return Err(SqlError::unsupported("WITH ORDINALITY"));
-        }
-        let function = name.0.last().map(super::names::part_text).unwrap_or_default();
-        if let Some(definition) = catalog::definition("pg_catalog", &function).filter(|_| args.is_empty()) {
-            let alias = alias.take();
-            *factor = plain_table(build::object_name(&[definition.schema, definition.name]), alias);
-            return self.table(factor, scope);
-        }
-        let mut arguments = plain_arguments(args)?;
-        if function != "generate_series" {
-            return self.scalar_table(factor, &function, arguments, scope);
-        }
-        let outer = if *lateral { Some(&*scope) } else { scope.outer };
-        let inside = Scope::inside(outer);
-        if let Some(step) = arguments.get_mut(2) {
-            super::cast::interval_literal(step, None)?;
-        }
-        for argument in &mut arguments {
-            let kind = self.expr(argument, &inside)?;
-            // The planner takes only bigint.
-            if kind.is_some_and(Kind::is_integer) && !matches!(argument, Expr::Value(_)) {
-                build::replace(argument, |argument| build::cast(argument, DataType::BigInt(None)));
-            }
-        }
-        *name = build::object_name(&[&function]);
-        *args = arguments.into_iter().map(|expr| FunctionArg::Unnamed(FunctionArgExpr::Expr(expr))).collect();
-        let relation = function_relation(alias, &function, vec![unnamed_column(&function)])?;
-        push(scope, relation)?;
-        Ok(false)
-    }
-
-    fn scalar_table(
-        &mut self,
-        factor: &mut TableFactor,
-        function: &str,
-        arguments: Vec<Expr>,
-        scope: &mut Scope,
-    ) -> Result<bool, SqlError> {
-        let TableFactor::Function { alias, .. } = factor else {
-            return Err(SqlError::unsupported("this function in FROM"));
-        };
-        if !crate::functions::is_scalar(function) {
-            return Err(SqlError::unsupported(format!("the function {function} in FROM")));
-        }
-        let mut subquery = super::subquery::select_of(build::call(function, arguments))?;
-        let inside = Scope::inside(scope.outer);
-        let outputs = self.query(&mut subquery, inside.outer)?;
-        let mut alias = alias.take();
-        let relation = function_relation(&mut alias, function, outputs)?;
-        *factor = TableFactor::Derived { lateral: false, subquery: Box::new(subquery), alias, sample: None };
-        push(scope, relation)?;
-        Ok(false)
-    }
-}
-
-/// Whether an expression is a column of a catalog that holds lists.
-fn is_catalog_list(expr: &Expr, scope: &Scope) -> bool {
-    let Expr::CompoundIdentifier(parts) = expr else { return false };
-    let [relation, column] = parts.as_slice() else { return false };
-    let relation = scope.relation(std::slice::from_ref(relation)).map(|(relation, _)| relation);
-    relation.is_ok_and(|relation| {
-        relation.is_catalog
-            && relation.columns.iter().any(|other| {
-                other.internal == column.value
-                    && other.kind.is_some_and(|kind| kind.pg_type.element().is_some())
-            })
-    })
 }
 
 /// Brings the two ways in which the grammar writes a function in FROM into one, and refuses what a
@@ -376,31 +233,7 @@ fn as_function(factor: &mut TableFactor) -> Result<(), SqlError> {
     Ok(())
 }
 
-fn plain_arguments(args: &[FunctionArg]) -> Result<Vec<Expr>, SqlError> {
-    args.iter()
-        .map(|argument| match argument {
-            FunctionArg::Unnamed(FunctionArgExpr::Expr(expr)) => Ok(expr.clone()),
-            other => Err(SqlError::unsupported(format!("the argument {other} of a function in FROM"))),
-        })
-        .collect()
-}
-
-fn plain_table(name: ObjectName, alias: Option<TableAlias>) -> TableFactor {
-    TableFactor::Table {
-        name,
-        alias,
-        args: None,
-        with_hints: Vec::new(),
-        version: None,
-        with_ordinality: false,
-        partitions: Vec::new(),
-        json_path: None,
-        sample: None,
-        index_hints: Vec::new(),
-    }
-}
-
-fn push(scope: &mut Scope, relation: ScopeRelation) -> Result<(), SqlError> {
+pub(super) fn push(scope: &mut Scope, relation: ScopeRelation) -> Result<(), SqlError> {
     if scope.relations.iter().any(|other| other.binding == relation.binding) {
         let message = format!("table name \"{}\" specified more than once", relation.binding);
         return Err(
@@ -411,7 +244,7 @@ fn push(scope: &mut Scope, relation: ScopeRelation) -> Result<(), SqlError> {
     Ok(())
 }
 
-fn scope_columns(outputs: Vec<Output>) -> Vec<ScopeColumn> {
+pub(super) fn scope_columns(outputs: Vec<Output>) -> Vec<ScopeColumn> {
     outputs
         .into_iter()
         .map(|output| ScopeColumn {
@@ -500,113 +333,8 @@ fn derived(alias: &mut Option<TableAlias>, outputs: Vec<Output>) -> Result<Scope
     Ok(ScopeRelation { binding, schema: None, columns, is_catalog: false })
 }
 
-/// A function in FROM: table and column have its name, or that of the alias.
-fn function_relation(
-    alias: &mut Option<TableAlias>,
-    function: &str,
-    mut outputs: Vec<Output>,
-) -> Result<ScopeRelation, SqlError> {
-    let binding = alias.as_ref().map_or_else(|| function.to_owned(), |alias| fold(&alias.name));
-    let names: Vec<String> = match alias {
-        Some(alias) if !alias.columns.is_empty() => {
-            alias.columns.iter().map(|column| fold(&column.name)).collect()
-        }
-        Some(_) if outputs.len() == 1 => vec![binding.clone()],
-        _ => outputs.iter().map(|output| output.name.clone()).collect(),
-    };
-    outputs = renamed(outputs, &names, &binding)?;
-    *alias = Some(table_alias(&binding, column_aliases(&outputs)));
-    Ok(ScopeRelation { binding, schema: None, columns: scope_columns(outputs), is_catalog: false })
-}
-
-fn table_alias(name: &str, columns: Vec<TableAliasColumnDef>) -> TableAlias {
+pub(super) fn table_alias(name: &str, columns: Vec<TableAliasColumnDef>) -> TableAlias {
     TableAlias { explicit: true, name: build::ident(name), columns, at: None }
-}
-
-fn unnamed_column(name: &str) -> Output {
-    Output { name: name.to_owned(), internal: name.to_owned(), kind: None }
-}
-
-fn using_name(name: &ObjectName) -> Result<String, SqlError> {
-    match idents(name)?.as_slice() {
-        [ident] => Ok(fold(ident)),
-        _ => Err(SqlError::new(SqlErrorKind::Syntax, format!("USING takes a column name, not {name}"))),
-    }
-}
-
-/// The columns that both sides of a NATURAL JOIN show.
-fn common_names(scope: &Scope, first: usize, middle: usize) -> Vec<String> {
-    let right = &scope.relations[middle..];
-    let has = |relations: &[ScopeRelation], name: &str| {
-        relations
-            .iter()
-            .any(|relation| relation.columns.iter().any(|column| !column.is_merged && column.name == name))
-    };
-    let merged = scope.merged.iter().map(|column| column.name.clone());
-    let left = scope.relations[first..middle]
-        .iter()
-        .flat_map(|relation| relation.columns.iter())
-        .filter(|column| !column.is_merged && column.in_star)
-        .map(|column| column.name.clone());
-    merged.chain(left).filter(|name| has(right, name)).collect()
-}
-
-/// Makes columns of both sides of a join one, and answers the condition that joins them.
-fn merge(
-    scope: &mut Scope,
-    first: usize,
-    middle: usize,
-    side: Side,
-    names: &[String],
-) -> Result<Expr, SqlError> {
-    let mut conditions = Vec::with_capacity(names.len());
-    for name in names {
-        let (left, kind) = take_side(scope, first..middle, name, "left")?;
-        let end = scope.relations.len();
-        let (right, _) = take_side(scope, middle..end, name, "right")?;
-        let expr = match side {
-            Side::Both | Side::Left => left.clone(),
-            Side::Right => right.clone(),
-            Side::Full => build::call("coalesce", vec![left.clone(), right.clone()]),
-        };
-        scope.merged.push(MergedColumn { name: name.clone(), expr, kind });
-        conditions.push(build::binary(left, datafusion::sql::sqlparser::ast::BinaryOperator::Eq, right));
-    }
-    let all = conditions
-        .into_iter()
-        .reduce(|all, next| build::binary(all, datafusion::sql::sqlparser::ast::BinaryOperator::And, next));
-    Ok(all.unwrap_or_else(|| build::boolean(true)))
-}
-
-/// The one column with this name on one side of a join, which becomes part of a merged column.
-fn take_side(
-    scope: &mut Scope,
-    range: std::ops::Range<usize>,
-    name: &str,
-    side: &str,
-) -> Result<(Expr, Option<Kind>), SqlError> {
-    if side == "left"
-        && let Some(index) = scope.merged.iter().position(|column| column.name == name)
-    {
-        let merged = scope.merged.remove(index);
-        return Ok((merged.expr, merged.kind));
-    }
-    let mut fitting: Vec<(Expr, &mut ScopeColumn)> = Vec::new();
-    for relation in &mut scope.relations[range] {
-        for column in relation.columns.iter_mut().filter(|column| !column.is_merged && column.name == name) {
-            fitting.push((build::column(&relation.binding, &column.internal), column));
-        }
-    }
-    if fitting.len() > 1 {
-        let message = format!("common column name \"{name}\" appears more than once in {side} table");
-        return Err(SqlError::new(SqlErrorKind::AmbiguousColumn, message));
-    }
-    let Some((expr, column)) = fitting.pop() else {
-        let message = format!("column \"{name}\" specified in USING clause does not exist in {side} table");
-        return Err(SqlError::new(SqlErrorKind::UndefinedColumn, message));
-    };
-    column.is_merged = true;
-    Ok((expr, column.kind))
 }
 
 /// Relations whose names are close to the wanted one, as they must be written.

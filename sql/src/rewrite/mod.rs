@@ -12,6 +12,7 @@ mod cast;
 mod compare;
 mod expr;
 mod from;
+mod join;
 mod kind;
 mod names;
 mod operator;
@@ -19,6 +20,7 @@ mod query;
 mod scope;
 mod select;
 mod subquery;
+mod table_function;
 
 use std::collections::{BTreeMap, BTreeSet};
 
