@@ -33,6 +33,8 @@ pub(crate) const TIMEZONE: &str = "timezone";
 pub(crate) const CEIL_MS: &str = "strandline_ceil_ms";
 /// `(time, zone)`: the whole millisecond before.
 pub(crate) const FLOOR_MS: &str = "strandline_floor_ms";
+/// `(time, zone)`: the time as a whole millisecond, or one that no record has when it is none.
+pub(crate) const EXACT_MS: &str = "strandline_exact_ms";
 /// `(value, zone)`: a cast to timestamptz.
 pub(crate) const TIMESTAMPTZ: &str = "strandline_timestamptz";
 /// `(value, zone)`: a cast to timestamp.

@@ -15,15 +15,16 @@ use datafusion::common::{exec_datafusion_err, exec_err, plan_err};
 use datafusion::error::Result;
 
 use super::scalar::{Column, Inputs, Scalar};
-use super::{CEIL_MS, DATE_TRUNC, FLOOR_MS, TIMESTAMP, TIMESTAMPTZ, TIMEZONE};
+use super::{CEIL_MS, DATE_TRUNC, EXACT_MS, FLOOR_MS, TIMESTAMP, TIMESTAMPTZ, TIMEZONE};
 use crate::time::literal::{self, Clock};
 use crate::time::zone::Zone;
 
 pub(super) fn functions() -> Vec<Scalar> {
     vec![
         Scalar::new(TIMEZONE, (2, 2), |types| Ok(other_side(&types[1])), timezone),
-        Scalar::of_type(CEIL_MS, (2, 2), instant_type(TimeUnit::Millisecond), |inputs| whole_ms(inputs, 999)),
-        Scalar::of_type(FLOOR_MS, (2, 2), instant_type(TimeUnit::Millisecond), |inputs| whole_ms(inputs, 0)),
+        whole_ms(CEIL_MS, Whole::Up),
+        whole_ms(FLOOR_MS, Whole::Down),
+        whole_ms(EXACT_MS, Whole::Exact),
         Scalar::new(TIMESTAMPTZ, (2, 2), |types| Ok(instant_type(unit_of(&types[0]))), to_instant),
         Scalar::new(
             TIMESTAMP,
@@ -176,29 +177,45 @@ fn timezone(inputs: &Inputs) -> Result<ArrayRef> {
     times(values, &target)
 }
 
-/// Whole milliseconds; `add_us` = 999 moves up to the next, 0 down to the one before.
-fn whole_ms(inputs: &Inputs, add_us: i64) -> Result<ArrayRef> {
-    let data_type = instant_type(TimeUnit::Millisecond);
-    let source = inputs.array(0)?.data_type();
-    if !matches!(source, DataType::Timestamp(_, Some(_)) | DataType::Null) {
-        // Texts and times on a wall clock: they are read in the zone, as a cast would.
-        let instants = to_instant(inputs)?;
-        let unit = unit_of(instants.data_type());
-        let values = inputs.with_array(0, cast(&instants, &DataType::Int64)?)?;
-        return rounded(inputs, &Times { values, unit, is_instant: true }, add_us, &data_type);
-    }
-    rounded(inputs, &Times::of(inputs, 0)?, add_us, &data_type)
+/// How a time becomes a whole millisecond.
+#[derive(Clone, Copy)]
+enum Whole {
+    Up,
+    Down,
+    /// Only when it is one; else the least number, which no record has as its time.
+    Exact,
 }
 
-fn rounded(inputs: &Inputs, source: &Times, add_us: i64, data_type: &DataType) -> Result<ArrayRef> {
-    let finer = (per_second(source.unit) / 1000).max(1);
-    let coarser = (1000 / per_second(source.unit)).max(1);
-    let add = if add_us == 0 { 0 } else { finer - 1 };
-    let values = inputs.rows().map(|row| {
-        let value = source.values.get(row);
-        Ok(value.map(|value| value.saturating_add(add).div_euclid(finer).saturating_mul(coarser)))
-    });
-    times(values, data_type)
+impl Whole {
+    /// `finer` units make a millisecond.
+    fn of(self, value: i64, finer: i64) -> i64 {
+        match self {
+            Self::Up => value.saturating_add(finer - 1).div_euclid(finer),
+            Self::Down => value.div_euclid(finer),
+            Self::Exact if value.rem_euclid(finer) == 0 => value.div_euclid(finer),
+            Self::Exact => i64::MIN,
+        }
+    }
+}
+
+fn whole_ms(name: &'static str, whole: Whole) -> Scalar {
+    let data_type = instant_type(TimeUnit::Millisecond);
+    Scalar::of_type(name, (2, 2), data_type.clone(), move |inputs| {
+        let source = inputs.array(0)?.data_type();
+        let instants = if matches!(source, DataType::Timestamp(_, Some(_)) | DataType::Null) {
+            Times::of(inputs, 0)?
+        } else {
+            // Texts and times on a wall clock are read in the zone, as a cast would.
+            let instants = to_instant(inputs)?;
+            let unit = unit_of(instants.data_type());
+            let values = inputs.with_array(0, cast(&instants, &DataType::Int64)?)?;
+            Times { values, unit, is_instant: true }
+        };
+        let finer = (per_second(instants.unit) / 1000).max(1);
+        let coarser = (1000 / per_second(instants.unit)).max(1);
+        let value = |value: i64| whole.of(value, finer).saturating_mul(coarser);
+        times(inputs.rows().map(|row| Ok(instants.values.get(row).map(value))), &data_type)
+    })
 }
 
 fn is_text(data_type: &DataType) -> bool {

@@ -13,7 +13,7 @@ use super::kind::Kind;
 use super::scope::Scope;
 use super::{Rewriter, build};
 use crate::error::{SqlError, SqlErrorKind};
-use crate::functions::{CEIL_MS, FLOOR_MS, TIMEZONE};
+use crate::functions::{CEIL_MS, EXACT_MS, FLOOR_MS, TIMEZONE};
 use crate::pg_type::PgType;
 use crate::time::literal;
 
@@ -26,10 +26,12 @@ struct Operand {
 }
 
 /// To which millisecond a finer time is moved.
-#[derive(Clone, Copy, PartialEq)]
+#[derive(Clone, Copy)]
 enum Round {
     Up,
     Down,
+    /// Not at all: a time between two milliseconds equals none.
+    Exact,
 }
 
 pub(super) fn is_comparison(op: &BinaryOperator) -> bool {
@@ -159,10 +161,10 @@ impl Rewriter<'_> {
         self.localize(&mut left, right.kind);
         self.localize(&mut right, left.kind);
         if counts_milliseconds(&left) && needs_rounding(&right) {
-            return compare_exactly(&left.expr, &op, &right, &self.zone_name());
+            return compare_exactly(left, op, right, &self.zone_name());
         }
         if counts_milliseconds(&right) && needs_rounding(&left) {
-            return compare_exactly(&right.expr, &mirrored(&op), &left, &self.zone_name());
+            return compare_exactly(right, mirrored(op), left, &self.zone_name());
         }
         build::binary(left.expr, op, right.expr)
     }
@@ -208,66 +210,53 @@ fn milliseconds(expr: &Expr) -> Option<()> {
     (found.name == whole.name && last(found) == last(whole)).then_some(())
 }
 
-fn rounded(bound: &Expr, round: Round, zone: &str) -> Expr {
-    let name = if round == Round::Up { CEIL_MS } else { FLOOR_MS };
-    build::call(name, vec![bound.clone(), build::string(zone)])
+fn rounded(bound: Expr, round: Round, zone: &str) -> Expr {
+    let name = match round {
+        Round::Up => CEIL_MS,
+        Round::Down => FLOOR_MS,
+        Round::Exact => EXACT_MS,
+    };
+    build::call(name, vec![bound, build::string(zone)])
 }
 
 /// `column op bound` with a bound that may lie between two milliseconds.
-fn compare_exactly(column: &Expr, op: &BinaryOperator, bound: &Operand, zone: &str) -> Expr {
+fn compare_exactly(column: Operand, op: BinaryOperator, bound: Operand, zone: &str) -> Expr {
     use BinaryOperator as Op;
-    let at = |op: Op, round: Round| build::binary(column.clone(), op, rounded(&bound.expr, round, zone));
-    match op {
-        Op::GtEq => at(Op::GtEq, Round::Up),
-        Op::Gt => at(Op::Gt, Round::Down),
-        Op::LtEq => at(Op::LtEq, Round::Down),
-        Op::Lt => at(Op::Lt, Round::Up),
-        // Between two milliseconds both comparisons exclude each other, and NULL stays NULL.
-        Op::Eq => build::nested(build::binary(at(Op::GtEq, Round::Up), Op::And, at(Op::LtEq, Round::Down))),
-        _ => build::nested(build::binary(at(Op::Lt, Round::Up), Op::Or, at(Op::Gt, Round::Down))),
-    }
+    let round = match op {
+        Op::GtEq | Op::Lt => Round::Up,
+        Op::Gt | Op::LtEq => Round::Down,
+        _ => Round::Exact,
+    };
+    build::binary(column.expr, op, rounded(bound.expr, round, zone))
 }
 
-fn mirrored(op: &BinaryOperator) -> BinaryOperator {
+fn mirrored(op: BinaryOperator) -> BinaryOperator {
     use BinaryOperator as Op;
     match op {
         Op::Lt => Op::Gt,
         Op::LtEq => Op::GtEq,
         Op::Gt => Op::Lt,
         Op::GtEq => Op::LtEq,
-        other => other.clone(),
+        other => other,
     }
 }
 
 fn between(value: Operand, negated: bool, (low, high): (Operand, Operand), zone: &str) -> Expr {
-    let in_milliseconds = counts_milliseconds(&value);
-    let bound = |operand: Operand, round: Round| {
-        if in_milliseconds && needs_rounding(&operand) {
-            rounded(&operand.expr, round, zone)
-        } else {
-            operand.expr
-        }
-    };
-    let (low, high) = (bound(low, Round::Up), bound(high, Round::Down));
+    let (low, high) = (bound_of(&value, low, Round::Up, zone), bound_of(&value, high, Round::Down, zone));
     Expr::Between { expr: Box::new(value.expr), negated, low: Box::new(low), high: Box::new(high) }
 }
 
 fn in_list(value: Operand, negated: bool, list: Vec<Operand>, zone: &str) -> Expr {
-    let exact = !counts_milliseconds(&value) || !list.iter().any(needs_rounding);
-    if exact {
-        let list = list.into_iter().map(|item| item.expr).collect();
-        return Expr::InList { expr: Box::new(value.expr), list, negated };
-    }
-    let (op, join) = if negated {
-        (BinaryOperator::NotEq, BinaryOperator::And)
+    let list = list.into_iter().map(|item| bound_of(&value, item, Round::Exact, zone)).collect();
+    Expr::InList { expr: Box::new(value.expr), list, negated }
+}
+
+fn bound_of(value: &Operand, bound: Operand, round: Round, zone: &str) -> Expr {
+    if counts_milliseconds(value) && needs_rounding(&bound) {
+        rounded(bound.expr, round, zone)
     } else {
-        (BinaryOperator::Eq, BinaryOperator::Or)
-    };
-    let all = list
-        .into_iter()
-        .map(|item| compare_exactly(&value.expr, &op, &item, zone))
-        .reduce(|all, next| build::binary(all, join.clone(), next));
-    build::nested(all.unwrap_or_else(|| build::boolean(negated)))
+        bound.expr
+    }
 }
 
 /// What a parameter is when it is compared with a column: drivers know these types.

@@ -70,6 +70,7 @@ pub fn rewrite(
         parameter_types: BTreeMap::new(),
         references: 0,
         outer_references: 0,
+        recursive_depth: 0,
         query_is_empty: false,
     };
     let outputs = rewriter.query(&mut query, None)?;
@@ -115,6 +116,8 @@ struct Rewriter<'a> {
     references: usize,
     /// How many of them belonged to an enclosing query.
     outer_references: usize,
+    /// How many first terms of recursive queries are being read.
+    recursive_depth: usize,
     /// Whether the query that was rewritten last has no rows for certain.
     query_is_empty: bool,
 }

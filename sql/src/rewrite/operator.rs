@@ -1,6 +1,10 @@
 //! Operators: arithmetic with intervals, patterns, ANY and ALL.
 
-use datafusion::sql::sqlparser::ast::{BinaryOperator, DataType, Expr, UnaryOperator, ValueWithSpan};
+use std::ops::ControlFlow;
+
+use datafusion::sql::sqlparser::ast::{
+    BinaryOperator, DataType, Expr, UnaryOperator, ValueWithSpan, visit_expressions,
+};
 
 use super::compare::is_comparison;
 use super::expr::Rewrite;
@@ -156,6 +160,9 @@ impl Rewriter<'_> {
             return Err(SqlError::unsupported("LIKE ANY of anything but an array of literals"));
         };
         bounded(patterns.len())?;
+        if let Expr::Like { expr: value, .. } | Expr::ILike { expr: value, .. } = &*expr {
+            not_repeated(value)?;
+        }
         let template = std::mem::replace(expr, build::null());
         let negated =
             matches!(&template, Expr::Like { negated: true, .. } | Expr::ILike { negated: true, .. });
@@ -404,12 +411,29 @@ fn array_element(text: &str) -> Option<(Expr, &str)> {
 /// `left op ANY (a, b)` as `left op a OR left op b`; ALL joins with AND.
 fn chain(left: &Expr, op: &BinaryOperator, list: Vec<Expr>, any: bool) -> Result<Expr, SqlError> {
     bounded(list.len())?;
+    not_repeated(left)?;
     let join = if any { BinaryOperator::Or } else { BinaryOperator::And };
     let all = list
         .into_iter()
         .map(|element| build::binary(left.clone(), op.clone(), element))
         .reduce(|all, next| build::binary(all, join.clone(), next));
     Ok(build::nested(all.unwrap_or_else(|| build::boolean(!any))))
+}
+
+/// What is compared with each element is repeated for each, so that it must not repeat anything
+/// itself.
+fn not_repeated(expr: &Expr) -> Result<(), SqlError> {
+    let repeats = visit_expressions(expr, |inner| match inner {
+        Expr::AnyOp { .. }
+        | Expr::AllOp { .. }
+        | Expr::Like { any: true, .. }
+        | Expr::ILike { any: true, .. } => ControlFlow::Break(()),
+        _ => ControlFlow::Continue(()),
+    });
+    if repeats.is_continue() {
+        return Ok(());
+    }
+    Err(SqlError::unsupported("ANY or ALL inside what is compared with ANY or ALL"))
 }
 
 fn bounded(elements: usize) -> Result<(), SqlError> {

@@ -14,6 +14,9 @@ use crate::error::{SqlError, SqlErrorKind};
 use crate::parse::position_of;
 use crate::pg_type::PgType;
 
+/// How deep the first terms of recursive queries may nest: each is read twice.
+const RECURSIVE_NESTING_MAX: usize = 4;
+
 impl Rewriter<'_> {
     /// Rewrites a query in place and answers its output columns.
     pub(super) fn query(
@@ -47,7 +50,15 @@ impl Rewriter<'_> {
             if with.recursive
                 && let SetExpr::SetOperation { left, .. } = cte.query.body.as_ref()
             {
-                let outputs = self.body(&mut left.clone(), None, outer)?;
+                if self.recursive_depth == RECURSIVE_NESTING_MAX {
+                    let message =
+                        format!("recursive queries nest deeper than the limit of {RECURSIVE_NESTING_MAX}");
+                    return Err(SqlError::new(SqlErrorKind::TooComplex, message));
+                }
+                self.recursive_depth += 1;
+                let outputs = self.body(&mut left.clone(), None, outer);
+                self.recursive_depth -= 1;
+                let outputs = outputs?;
                 let columns = renamed(outputs, &aliases, &name)?;
                 self.common_tables.push(CommonTable { name: name.clone(), columns });
             }

@@ -1,8 +1,9 @@
 //! Subqueries inside expressions, and the ways around those that the planner cannot take apart.
 
 use datafusion::sql::sqlparser::ast::{
-    Expr, FunctionArg, FunctionArgExpr, FunctionArgumentClause, FunctionArguments, GroupByExpr, OrderByKind,
-    Query, Select, SelectItem, SetExpr,
+    Expr, FunctionArg, FunctionArgExpr, FunctionArgumentClause, FunctionArguments, GroupByExpr,
+    JoinConstraint, JoinOperator, OrderByKind, Query, Select, SelectItem, SetExpr, TableFactor,
+    TableWithJoins,
 };
 use datafusion::sql::sqlparser::dialect::PostgreSqlDialect;
 use datafusion::sql::sqlparser::parser::Parser;
@@ -114,14 +115,48 @@ impl Rewriter<'_> {
         if query.with.is_some() || is_aggregated(select) {
             return false;
         }
+        let Some(mut from) = plain_tables(&select.from) else { return false };
         let tables = self.catalog_tables.clone();
-        let mut from = select.from.clone();
         let empty = self.from(&mut from, Some(scope)).is_ok_and(|scope| scope.always_empty);
         if !empty {
             self.catalog_tables = tables;
         }
         empty
     }
+}
+
+/// A FROM clause of nothing but tables and lists, without its conditions; looking at it twice costs
+/// little, however deep queries nest.
+fn plain_tables(from: &[TableWithJoins]) -> Option<Vec<TableWithJoins>> {
+    let is_name = |expr: &Expr| matches!(expr, Expr::Identifier(_) | Expr::CompoundIdentifier(_));
+    let is_plain = |factor: &TableFactor| match factor {
+        TableFactor::Table { args: None, .. } => true,
+        TableFactor::Table { args: Some(args), .. } => args
+            .args
+            .iter()
+            .all(|arg| matches!(arg, FunctionArg::Unnamed(FunctionArgExpr::Expr(expr)) if is_name(expr))),
+        TableFactor::UNNEST { array_exprs, .. } => array_exprs.iter().all(is_name),
+        _ => false,
+    };
+    let mut from = from.to_vec();
+    for item in &mut from {
+        if !is_plain(&item.relation) || !item.joins.iter().all(|join| is_plain(&join.relation)) {
+            return None;
+        }
+        for join in &mut item.joins {
+            if let JoinOperator::Join(constraint)
+            | JoinOperator::Inner(constraint)
+            | JoinOperator::Left(constraint)
+            | JoinOperator::LeftOuter(constraint)
+            | JoinOperator::Right(constraint)
+            | JoinOperator::RightOuter(constraint)
+            | JoinOperator::FullOuter(constraint) = &mut join.join_operator
+            {
+                *constraint = JoinConstraint::On(build::boolean(true));
+            }
+        }
+    }
+    Some(from)
 }
 
 fn one_column(outputs: &[Output]) -> Result<&Output, SqlError> {

@@ -115,6 +115,7 @@ async fn clauses_that_would_be_dropped_are_refused() {
         "SELECT x FROM unnest(ARRAY[1]) WITH ORDINALITY AS u(x, n)",
         "SELECT 1 FROM a.b.wikiticker",
         "SELECT (wikiticker).ts FROM wikiticker",
+        "SELECT (1 > ALL (ARRAY[1, 2])) > ALL (ARRAY[true])",
     ] {
         assert_eq!(session.refusal(sql).kind, SqlErrorKind::FeatureNotSupported, "{sql}");
     }
@@ -159,6 +160,8 @@ fn the_longest_chains_fit_the_stack_of_a_worker() {
         format!("SELECT {} true", "NOT ".repeat(40)),
         format!("SELECT {}1{}", "(SELECT ".repeat(20), ")".repeat(20)),
         format!("SELECT {}1{}", "abs(".repeat(40), ")".repeat(40)),
+        format!("SELECT {}1{}", "(SELECT * FROM (SELECT ".repeat(11), ") AS s)".repeat(11)),
+        format!("SELECT {}ts{} FROM wikiticker", "CASE WHEN ".repeat(20), " = $1 THEN ts END".repeat(20)),
     ];
     let worker = std::thread::Builder::new().stack_size(2 << 20).spawn(move || {
         let session = Session::new();
