@@ -9,5 +9,5 @@ pub mod json;
 pub mod members;
 pub mod number;
 
-pub use column_type::{ColumnType, Converted};
+pub use column_type::ColumnType;
 pub use json::JsonDecoder;

@@ -3,8 +3,6 @@
 //! DataFusion has few kinds, so some of them are told apart by their text; what is not recognised
 //! keeps its text and becomes a plan or data error, never another statement's meaning.
 
-use std::error::Error as _;
-
 use datafusion::arrow::error::ArrowError;
 use datafusion::common::SchemaError;
 use datafusion::error::DataFusionError;
@@ -54,23 +52,22 @@ fn find_known(error: &DataFusionError) -> Option<EngineError> {
             return Some(sql_error.clone().into());
         }
         if let Some(fetch_error) = error.downcast_ref::<FetchError>() {
-            return Some(from_fetch_error(fetch_error));
+            return Some(EngineError::new(fetch_kind(fetch_error), fetch_error.to_string()));
         }
-        if let Some(scan_error @ ScanError::Undecodable { .. }) = error.downcast_ref::<ScanError>() {
-            return Some(EngineError::new(ErrorKind::DataCorrupted, scan_error.to_string()));
+        if let Some(scan_error @ ScanError::Fetch { source, .. }) = error.downcast_ref::<ScanError>() {
+            return Some(EngineError::new(fetch_kind(source), scan_error.to_string()));
         }
         cause = error.source();
     }
     None
 }
 
-fn from_fetch_error(error: &FetchError) -> EngineError {
-    let kind = match error {
+fn fetch_kind(error: &FetchError) -> ErrorKind {
+    match error {
         FetchError::Damaged { .. } => ErrorKind::DataCorrupted,
         FetchError::Unavailable { .. } => ErrorKind::Unavailable,
         FetchError::OutOfRange { .. } => ErrorKind::DataException,
-    };
-    EngineError::new(kind, error.to_string())
+    }
 }
 
 fn from_schema_error(error: &SchemaError, message: String) -> EngineError {

@@ -5,7 +5,6 @@
 
 use std::sync::Arc;
 
-use strandline_storage::ids::TopicId;
 use strandline_storage::log::Topic;
 use strandline_storage::table::{ColumnFormat, PayloadDecoder};
 
@@ -41,7 +40,6 @@ pub enum ColumnsOrigin {
 /// The payload columns of one topic at one moment.
 #[derive(Debug)]
 pub struct TopicColumns {
-    pub topic_id: TopicId,
     pub key_format: ColumnFormat,
     pub value_format: ColumnFormat,
     pub columns: Vec<PayloadColumn>,
@@ -64,7 +62,6 @@ impl TopicColumns {
         let typed = columns.iter().map(|column| (column.name.as_str(), column.column_type));
         let decoder = is_json.then(|| Arc::new(JsonDecoder::new(typed)) as Arc<dyn PayloadDecoder>);
         Self {
-            topic_id: topic.id,
             key_format: key_format(topic),
             value_format,
             shadowed: if is_json { inference.shadowed.clone() } else { Vec::new() },
@@ -73,15 +70,6 @@ impl TopicColumns {
             origin,
             decoder,
         }
-    }
-
-    /// Whether a statement planned over `other` means the same over these columns.
-    pub fn has_shape_of(&self, other: &Self) -> bool {
-        let shape = |columns: &Self| (columns.topic_id, columns.key_format, columns.value_format);
-        let types = |columns: &Self| -> Vec<(String, ColumnType)> {
-            columns.columns.iter().map(|column| (column.name.clone(), column.column_type)).collect()
-        };
-        shape(self) == shape(other) && types(self) == types(other)
     }
 }
 
@@ -96,11 +84,11 @@ fn payload_column(column: &InferredColumn) -> PayloadColumn {
 
 /// Whether the records of the topic have to be looked at: a declared format other than JSON says all.
 pub fn needs_inference(topic: &Topic) -> bool {
-    topic.config.value_format.as_deref().is_none_or(|format| format == "json")
+    topic.config.value_format().is_none_or(|format| format == "json")
 }
 
 fn value_format(topic: &Topic, inference: &TopicInference) -> ColumnFormat {
-    match topic.config.value_format.as_deref() {
+    match topic.config.value_format() {
         None if inference.format.is_json() => ColumnFormat::Json,
         None | Some("text") => ColumnFormat::Text,
         Some("json") => ColumnFormat::Json,
@@ -109,9 +97,9 @@ fn value_format(topic: &Topic, inference: &TopicInference) -> ColumnFormat {
 }
 
 fn key_format(topic: &Topic) -> ColumnFormat {
-    match topic.config.key_format.as_deref() {
-        None | Some("text") => ColumnFormat::Text,
-        Some("json") => ColumnFormat::Json,
-        Some(_) => ColumnFormat::Bytes,
+    match topic.config.key_format() {
+        "text" => ColumnFormat::Text,
+        "json" => ColumnFormat::Json,
+        _ => ColumnFormat::Bytes,
     }
 }
