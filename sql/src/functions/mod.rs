@@ -125,7 +125,23 @@ pub fn register_functions(registry: &mut dyn FunctionRegistry, context: &Functio
 
 /// Whether a function answers one value, so that it can stand in FROM as a table of one row.
 pub(crate) fn is_scalar(name: &str) -> bool {
-    session::NAMES.contains(&name) || name == "now"
+    const SET_RETURNING: &[&str] = &[
+        "generate_subscripts",
+        "json_array_elements",
+        "json_array_elements_text",
+        "json_each",
+        "json_each_text",
+        "json_object_keys",
+        "jsonb_array_elements",
+        "jsonb_array_elements_text",
+        "jsonb_each",
+        "jsonb_each_text",
+        "jsonb_object_keys",
+        "regexp_matches",
+        "regexp_split_to_table",
+        "string_to_table",
+    ];
+    !SET_RETURNING.contains(&name) && !is_aggregate(name)
 }
 
 /// Whether a function is an aggregate of the planner.

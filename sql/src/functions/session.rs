@@ -12,23 +12,6 @@ use super::scalar::{Inputs, Scalar};
 use crate::pg_type::PgType;
 use crate::statement::SetScope;
 
-/// The functions without arguments that may stand in FROM.
-pub(super) const NAMES: &[&str] = &[
-    "version",
-    "current_database",
-    "current_catalog",
-    "current_schema",
-    "current_schemas",
-    "current_user",
-    "session_user",
-    "user",
-    "current_role",
-    "current_setting",
-    "set_config",
-    "pg_backend_pid",
-    "pg_is_in_recovery",
-];
-
 pub(super) fn functions(context: &FunctionContext) -> Vec<Scalar> {
     let mut functions = vec![
         constant("version", &context.version, PgType::Text),

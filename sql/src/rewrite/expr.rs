@@ -150,6 +150,10 @@ impl Rewriter<'_> {
         let found = match &*expr {
             Expr::Identifier(ident) => match scope.column(ident)? {
                 Some(found) => found,
+                None if is_call(ident) => {
+                    *expr = build::call(&ident.value.to_lowercase(), Vec::new());
+                    return Ok(TEXT);
+                }
                 None => return Err(no_column(ident, scope)),
             },
             Expr::CompoundIdentifier(parts) => match parts.as_slice() {
@@ -211,6 +215,12 @@ impl Rewriter<'_> {
             self.parameter_types.entry(number).or_insert(pg_type);
         }
     }
+}
+
+/// Functions that are called without parentheses and that the grammar takes for names.
+fn is_call(ident: &Ident) -> bool {
+    ident.quote_style.is_none()
+        && matches!(ident.value.to_lowercase().as_str(), "current_schema" | "current_role")
 }
 
 fn no_column(ident: &Ident, scope: &Scope) -> SqlError {

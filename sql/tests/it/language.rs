@@ -42,6 +42,7 @@ async fn expressions_answer_as_in_postgres() {
         ("version()", "PostgreSQL 16.6 (Strandline)"),
         ("current_user", "tester"),
         ("current_database()", "strandline"),
+        ("current_schema", "public"),
         ("(current_schemas(false))[1]", "public"),
         ("current_setting('server_version_num')::int/100", "1600"),
         ("set_config('jit', 'off', false)", "off"),
@@ -76,6 +77,11 @@ async fn queries_of_every_shape_run() {
         ("SELECT count(*) FROM (SELECT generate_series(1, 5)) s", "5"),
         ("SELECT sum(x) FROM unnest(ARRAY[1, 2]) AS u(x)", "3"),
         ("SELECT version FROM version()", "PostgreSQL 16.6 (Strandline)"),
+        (
+            "SELECT trim(s[i]) FROM generate_series(1, array_upper(string_to_array('a, b', ','), 1)) AS i, \
+             string_to_array('a, b', ',') AS s ORDER BY i DESC LIMIT 1",
+            "b",
+        ),
         (
             "WITH RECURSIVE t(n) AS (SELECT 1 UNION ALL SELECT n + 1 FROM t WHERE n < 4) SELECT sum(n) FROM t",
             "10",
