@@ -101,10 +101,6 @@ impl Rewriter<'_> {
             }));
         }
         Ok(match target {
-            PgType::Interval => {
-                let parsed = crate::time::interval::parse(text, None)?;
-                Some(interval(&parsed.to_planner_text()))
-            }
             PgType::Regproc => Some(build::string(text.rsplit('.').next().unwrap_or(text))),
             PgType::Bytea => Some(build::call(BYTEA, vec![build::string(text)])),
             PgType::Uuid | PgType::Unknown => Some(build::string(text)),
@@ -301,7 +297,8 @@ pub(super) fn interval_literal(expr: &mut Expr, unit: Option<&str>) -> Result<()
     Ok(())
 }
 
-fn interval(text: &str) -> Expr {
+/// An interval from the text that the planner reads.
+pub(super) fn interval(text: &str) -> Expr {
     Expr::Interval(datafusion::sql::sqlparser::ast::Interval {
         value: Box::new(build::string(text)),
         leading_field: None,

@@ -138,6 +138,9 @@ impl Rewriter<'_> {
                 let days = i32::try_from(day.signed_duration_since(epoch).num_days()).unwrap_or(i32::MAX);
                 build::arrow_cast(build::arrow_cast(build::number(days), "Int32"), "Date32")
             }
+            PgType::Interval => {
+                super::cast::interval(&crate::time::interval::parse(text, None)?.to_planner_text())
+            }
             PgType::Bool => build::boolean(boolean(text)?),
             PgType::Int2 | PgType::Int4 | PgType::Int8 | PgType::Oid => {
                 let number: i64 = text.trim().parse().map_err(|_| invalid(pg_type, text))?;

@@ -1,6 +1,6 @@
 //! One SELECT: its list with `*` expanded and every column named, and the clauses that refer to it.
 
-use std::collections::HashMap;
+use std::collections::{HashMap, HashSet};
 use std::ops::ControlFlow;
 
 use datafusion::sql::sqlparser::ast::{
@@ -38,7 +38,7 @@ impl Rewriter<'_> {
         if scope.always_empty {
             simplify_empty(&mut items, &mut select.selection);
         }
-        let outputs = outputs(&items);
+        let outputs = outputs(&items, &scope);
         if let Some(selection) = &mut select.selection {
             match self.expr(selection, &scope) {
                 Err(error) if scope.always_empty && error.kind == SqlErrorKind::FeatureNotSupported => {
@@ -297,18 +297,22 @@ fn star_item(binding: &str, column: &ScopeColumn) -> Item {
     Item { name: column.name.clone(), expr: build::column(binding, &column.internal), kind: column.kind }
 }
 
-/// The outputs of a list, each with a name that is unique: its own when no other has it.
-fn outputs(items: &[Item]) -> Vec<Output> {
+/// The outputs of a list, each with a name that is unique: its own, when no other output and no input
+/// column has it.
+fn outputs(items: &[Item], scope: &Scope) -> Vec<Output> {
     let mut counts: HashMap<&str, usize> = HashMap::new();
     for item in items {
         *counts.entry(item.name.as_str()).or_default() += 1;
     }
-    let internal = |index: usize, name: &str| {
-        if counts[name] == 1 {
-            return name.to_owned();
+    let columns = scope.relations.iter().flat_map(|relation| &relation.columns);
+    let inputs: HashSet<&str> = columns.map(|column| column.internal.as_str()).collect();
+    let internal = |index: usize, item: &Item| {
+        let is_itself = own_name(&item.expr) == Some(item.name.as_str());
+        if counts[item.name.as_str()] == 1 && (is_itself || !inputs.contains(item.name.as_str())) {
+            return item.name.clone();
         }
         let mut internal = format!("c{index}");
-        while counts.contains_key(internal.as_str()) {
+        while counts.contains_key(internal.as_str()) || inputs.contains(internal.as_str()) {
             internal.insert(0, '_');
         }
         internal
@@ -318,17 +322,23 @@ fn outputs(items: &[Item]) -> Vec<Output> {
         .enumerate()
         .map(|(index, item)| Output {
             name: item.name.clone(),
-            internal: internal(index, &item.name),
+            internal: internal(index, item),
             kind: item.kind,
         })
         .collect()
 }
 
+/// The name that the planner has for an expression that is a column.
+fn own_name(expr: &Expr) -> Option<&str> {
+    match expr {
+        Expr::CompoundIdentifier(parts) => parts.last().map(|last| last.value.as_str()),
+        _ => None,
+    }
+}
+
 /// The item for the planner; a column that has its own name needs no alias.
 fn named(item: Item, output: &Output) -> SelectItem {
-    if let Expr::CompoundIdentifier(parts) = &item.expr
-        && parts.last().is_some_and(|last| last.value == output.internal)
-    {
+    if own_name(&item.expr) == Some(output.internal.as_str()) {
         return SelectItem::UnnamedExpr(item.expr);
     }
     SelectItem::ExprWithAlias { expr: item.expr, alias: build::ident(&output.internal) }

@@ -109,6 +109,8 @@ async fn order_by_means_outputs_before_inputs_and_group_by_the_reverse() {
     let session = Session::new();
     let sql = "SELECT -added AS added FROM wikiticker WHERE added IS NOT NULL ORDER BY added LIMIT 1";
     assert_eq!(session.run(sql).await.value(), "-20");
+    let sql = "SELECT ts::date AS ts FROM wikiticker ORDER BY wikiticker.ts DESC, lower(channel) LIMIT 1";
+    assert_eq!(session.run(sql).await.value(), "2015-09-13");
     let sql = "SELECT channel, count(*) FROM wikiticker GROUP BY channel ORDER BY count(*) DESC, 1 LIMIT 1";
     assert_eq!(session.run(sql).await.rows, [["#en", "3"]]);
     let sql =
