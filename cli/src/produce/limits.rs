@@ -105,6 +105,6 @@ mod tests {
         let limits = TopicLimits::of(&settings(&[("max.message.bytes", "1048588")]));
         assert_eq!(limits.check_batch(1_048_588), Ok(()));
         assert!(limits.check_batch(1_048_589).is_err_and(|reason| reason.contains("1,048,588")));
-        assert_eq!(TopicLimits::of(&[]).check_batch(usize::MAX), Ok(()));
+        assert_eq!(TopicLimits::of(&[]).check_batch(usize::MAX >> 1), Ok(()));
     }
 }
