@@ -180,6 +180,8 @@ fn readable(text: &str) -> String {
 
 #[cfg(test)]
 mod tests {
+    use datafusion::common::Column;
+
     use super::*;
 
     #[test]
@@ -211,7 +213,7 @@ mod tests {
     fn an_unknown_column_lists_the_others() {
         let schema = SchemaError::FieldNotFound {
             field: Box::new("nope".into()),
-            valid_fields: vec!["a".into(), "B".into()],
+            valid_fields: vec!["a".into(), Column::from_name("B")],
         };
         let error = EngineError::from(DataFusionError::SchemaError(Box::new(schema), Box::new(None)));
         assert_eq!(error.kind, ErrorKind::UndefinedColumn);

@@ -3,8 +3,8 @@
 use std::collections::HashMap;
 use std::sync::Arc;
 
-use datafusion::arrow::array::{Array, ArrayRef, AsArray, StringViewArray, StringViewBuilder};
-use datafusion::arrow::datatypes::{DataType, Field, FieldRef, Int64Type};
+use datafusion::arrow::array::{ArrayRef, AsArray, StringViewArray, StringViewBuilder};
+use datafusion::arrow::datatypes::{DataType, Field, FieldRef};
 use datafusion::common::{Result, plan_err};
 use datafusion::logical_expr::{
     ColumnarValue, ReturnFieldArgs, ScalarFunctionArgs, ScalarUDF, ScalarUDFImpl, Signature, Volatility,
@@ -121,30 +121,29 @@ impl JsonGet {
     fn look_up(&self, json: &StringViewArray, key: &ColumnarValue, rows: usize) -> Result<ArrayRef> {
         let mut found = StringViewBuilder::with_capacity(rows);
         match key {
-            ColumnarValue::Scalar(ScalarValue::Utf8View(Some(key))) if self.access == Access::Path => {
-                let path = parse_path(key);
+            // Most keys are literals: they are read once.
+            ColumnarValue::Scalar(key) => {
+                let key = self.scalar_key(key);
                 for json in json {
-                    self.append(&mut found, json.and_then(|json| walk(json, path.as_deref()?)));
+                    self.append(&mut found, json.and_then(|json| key.as_ref()?.find(json)));
                 }
             }
-            key => {
-                let keys = key.to_array(rows)?;
+            ColumnarValue::Array(keys) => {
                 for (row, json) in json.iter().enumerate() {
-                    self.append(&mut found, json.and_then(|json| self.look_up_row(json, &keys, row)));
+                    let key = ScalarValue::try_from_array(keys, row)?;
+                    self.append(&mut found, json.and_then(|json| self.scalar_key(&key)?.find(json)));
                 }
             }
         }
         Ok(Arc::new(found.finish()))
     }
 
-    fn look_up_row<'a>(&self, json: &'a str, keys: &ArrayRef, row: usize) -> Option<&'a str> {
-        if keys.is_null(row) {
-            return None;
-        }
-        match (keys.data_type(), self.access) {
-            (DataType::Int64, _) => step(json, Step::Element(keys.as_primitive::<Int64Type>().value(row))),
-            (_, Access::Step) => step(json, Step::Member(keys.as_string_view().value(row))),
-            (_, Access::Path) => walk(json, &parse_path(keys.as_string_view().value(row))?),
+    fn scalar_key(&self, key: &ScalarValue) -> Option<Key> {
+        match (key, self.access) {
+            (ScalarValue::Int64(Some(place)), _) => Some(Key::Element(*place)),
+            (ScalarValue::Utf8View(Some(name)), Access::Step) => Some(Key::Member(name.clone())),
+            (ScalarValue::Utf8View(Some(path)), Access::Path) => parse_path(path).map(Key::Path),
+            _ => None,
         }
     }
 
@@ -152,6 +151,23 @@ impl JsonGet {
         match self.shape {
             Shape::Json => found.append_option(raw),
             Shape::Text => found.append_option(raw.and_then(as_text)),
+        }
+    }
+}
+
+/// The second argument, read.
+enum Key {
+    Member(String),
+    Element(i64),
+    Path(Vec<String>),
+}
+
+impl Key {
+    fn find<'a>(&self, json: &'a str) -> Option<&'a str> {
+        match self {
+            Self::Member(name) => step(json, Step::Member(name)),
+            Self::Element(place) => step(json, Step::Element(*place)),
+            Self::Path(path) => walk(json, path),
         }
     }
 }

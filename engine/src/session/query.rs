@@ -12,15 +12,15 @@ use datafusion::scalar::ScalarValue;
 use datafusion::sql::parser::Statement as DataFusionStatement;
 use datafusion::sql::resolve::resolve_table_references;
 use datafusion::sql::sqlparser::ast;
-use strandline_sql::Explain;
+use strandline_sql::{Explain, parse_instant};
 use strandline_storage::log::{Snapshot, Topic};
 
 use crate::catalog::{KnownColumns, SYSTEM_SCHEMA, StatementRelations};
 use crate::error::{EngineError, ErrorKind};
 use crate::infer::columns::ColumnsOrigin;
 use crate::statement::{
-    PlannedQuery, RowJob, RowStream, StatementContext, bind, explain, parse_time, plan_query,
-    statement_state, stream_rows,
+    PlannedQuery, RowJob, RowStream, StatementContext, bind, explain, plan_query, statement_state,
+    stream_rows,
 };
 
 use super::prepared::{Execution, Notice, OutputColumn, Prepared, RowsTag};
@@ -120,7 +120,7 @@ async fn ready(
     let planned = replanned.as_ref().unwrap_or(&query.planned);
     expect_same_columns(&query.planned.columns, &planned.columns)?;
     let info = core.info();
-    let plan = bind(planned, values, &|text| parse_time(text, &info))?;
+    let plan = bind(planned, values, &|text| Ok(parse_instant(text, &info)?))?;
     Ok(Ready { state: context.state, plan, columns: query.planned.columns.clone() })
 }
 

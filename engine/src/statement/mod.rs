@@ -8,7 +8,6 @@ mod explain;
 mod limits;
 mod plan;
 mod rows;
-mod time_text;
 
 pub(crate) use bind::bind;
 pub(crate) use context::{StatementContext, base_state, statement_state};
@@ -17,4 +16,3 @@ pub(crate) use limits::Limits;
 pub(crate) use plan::{PlannedQuery, plan_query};
 pub use rows::RowStream;
 pub(crate) use rows::{RowJob, stream_rows};
-pub(crate) use time_text::parse_time;

@@ -102,6 +102,9 @@ async fn columns_of_every_partition_are_found() {
     for partition in 0..4 {
         fixture.append_batch("t", partition, batch(&format!(r#"{{"p{partition}":{partition}}}"#))).await;
     }
+    let rows = "SELECT _partition, p0, p1, p2, p3 FROM t ORDER BY _partition";
+    let expected = ["0|0|NULL|NULL|NULL", "1|NULL|1|NULL|NULL", "2|NULL|NULL|2|NULL", "3|NULL|NULL|NULL|3"];
+    assert_eq!(lines(&fixture.query(rows).await), expected);
     let sql = "SELECT max(p0), max(p1), max(p2), max(p3) FROM t";
     assert_eq!(lines(&fixture.query(sql).await), ["0|1|2|3"]);
 }
