@@ -24,10 +24,13 @@ use crate::ids::{TopicId, TopicPartition};
 
 type Checked<T, E> = Result<(Vec<Event>, T), E>;
 
-/// A check that gives events and an answer. It gets the assigned state and the append time.
+/// Gets the assigned state and the append time.
+type Check<T, E> = Box<dyn FnOnce(&ShardState, i64) -> Checked<T, E> + Send>;
+
+/// A check that gives events and an answer.
 pub(super) struct Change<T, E> {
     order: ChangeOrder,
-    check: Box<dyn FnOnce(&ShardState, i64) -> Checked<T, E> + Send>,
+    check: Check<T, E>,
 }
 
 impl<T: Send + 'static, E: From<WriteError> + Send + 'static> Change<T, E> {

@@ -197,6 +197,7 @@ impl Committer {
             }
             let linger = self.linger_left();
             tokio::select! {
+                biased;
                 Some(put) = self.puts.join_next(), if !self.puts.is_empty() => {
                     let (seq, outcome) = put.expect("the put task does not panic and is not cancelled");
                     if let Err(health) = self.finish_put(seq, outcome).await {

@@ -22,6 +22,7 @@ mod keys;
 mod open;
 mod put;
 mod reader;
+mod retry;
 mod settings;
 mod shared;
 mod snapshot;

@@ -12,7 +12,8 @@ use bytes::Bytes;
 use super::committer::CommitterStart;
 use super::error::OpenError;
 use super::keys::{CLUSTER, ShardKeys};
-use super::put::{Backoff, Put, PutOutcome, Putter};
+use super::put::{Put, PutOutcome, Putter};
+use super::retry::Backoff;
 use super::settings::LogSettings;
 use super::shared::describe;
 use super::state::{Commit, ShardState};
@@ -217,9 +218,15 @@ impl Opener<'_> {
                 missing = Some(seq);
                 continue;
             }
-            let place = self.fence_place(place).await?;
+            #[cfg(test)]
+            let place =
+                super::simulation::fence_place(&mut self.walker, self.settings.wrong_rule, place).await?;
             if self.put_fence(place, writer_epoch).await? {
                 return Ok(place.seq);
+            }
+            #[cfg(test)]
+            if self.settings.wrong_rule == Some(super::simulation::WrongRule::SkipWhatLandedMeanwhile) {
+                from = place.seq + 1;
             }
         }
     }
@@ -239,18 +246,6 @@ impl Opener<'_> {
             PutOutcome::Foreign => Ok(false),
             PutOutcome::Failed(source) => Err(self.walker.store_error(source)),
         }
-    }
-
-    /// A fence goes where the walk found the first absent place.
-    #[cfg(not(test))]
-    async fn fence_place(&self, place: WalPosition) -> Result<WalPosition, OpenError> {
-        Ok(place)
-    }
-
-    /// Tests can switch on rules that are known to lose records.
-    #[cfg(test)]
-    async fn fence_place(&self, place: WalPosition) -> Result<WalPosition, OpenError> {
-        super::simulation::fence_place(&self.walker, self.settings.wrong_rule, place).await
     }
 
     /// If a newer epoch was claimed meanwhile, its owner may have fenced what we walked.

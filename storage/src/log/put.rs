@@ -13,14 +13,13 @@ use std::time::Duration;
 
 use bytes::Bytes;
 
+use super::retry::Backoff;
 use crate::format::writer_nonce_of;
 use crate::object::{LogStore, StoreError, StoreErrorKind};
-use crate::seam::{Clock, Seams};
+use crate::seam::Seams;
 
 /// As much of an object as its kind and nonce take.
 const NONCE_READ_LENGTH: u64 = 512;
-const BACKOFF_MIN: Duration = Duration::from_millis(10);
-const BACKOFF_MAX: Duration = Duration::from_secs(2);
 
 /// One object to put.
 #[derive(Clone, Debug)]
@@ -76,6 +75,7 @@ impl Putter {
         let (store, Put { key, bytes, .. }) = (self.store.clone(), put.clone());
         let request = tokio::spawn(async move { store.create(&key, bytes).await });
         tokio::select! {
+            biased;
             answer = request => match answer {
                 Ok(answer) => answer,
                 Err(stopped) => Err(unavailable(put, stopped)),
@@ -118,21 +118,4 @@ fn is_permanent(error: &StoreError) -> bool {
 
 fn unavailable(put: &Put, reason: impl ToString) -> StoreError {
     StoreError::Unavailable { key: put.key.clone(), reason: reason.to_string() }
-}
-
-/// Waits longer each time, up to a bound.
-pub(super) struct Backoff<'a> {
-    clock: &'a dyn Clock,
-    next: Duration,
-}
-
-impl<'a> Backoff<'a> {
-    pub(super) fn new(clock: &'a dyn Clock) -> Self {
-        Self { clock, next: BACKOFF_MIN }
-    }
-
-    pub(super) async fn wait(&mut self) {
-        self.clock.sleep(self.next).await;
-        self.next = (self.next * 2).min(BACKOFF_MAX);
-    }
 }

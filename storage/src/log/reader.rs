@@ -74,7 +74,7 @@ impl BlockReader {
         self.tail.lock().expect("no holder of the lock panics").objects.contains_key(&block.object)
     }
 
-    fn from_tail(&self, block: &Block) -> Option<Bytes> {
+    fn tail_block(&self, block: &Block) -> Option<Bytes> {
         let tail = self.tail.lock().expect("no holder of the lock panics");
         let object = tail.objects.get(&block.object)?;
         let start = usize::try_from(block.position).ok()?;
@@ -87,7 +87,7 @@ impl BlockReader {
         let mut found = Vec::with_capacity(blocks.len());
         let mut ahead = HashMap::new();
         for (index, block) in blocks.iter().enumerate() {
-            if let Some(bytes) = self.from_tail(block) {
+            if let Some(bytes) = self.tail_block(block) {
                 found.push(bytes);
                 continue;
             }

@@ -34,7 +34,7 @@ pub struct LogSettings {
     /// Over all topics.
     pub partitions_max: usize,
     #[cfg(test)]
-    pub wrong_rule: Option<super::simulation::WrongRule>,
+    pub(crate) wrong_rule: Option<super::simulation::WrongRule>,
 }
 
 impl Default for LogSettings {
