@@ -94,6 +94,9 @@ fn base_config(target_partitions: usize) -> SessionConfig {
     options.sql_parser.dialect = Dialect::PostgreSQL;
     options.sql_parser.parse_float_as_decimal = true;
     options.execution.sort_pushdown_buffer_capacity = SORT_BUFFER_BYTES;
+    // In DataFusion 55.2 the filter of `max(a), max(b)` leaves out a column that was NULL so far, so
+    // the rows that would give it a first value are skipped.
+    options.optimizer.enable_aggregate_dynamic_filter_pushdown = false;
     config
 }
 
