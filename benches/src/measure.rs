@@ -1,0 +1,64 @@
+//! Time and rates. MB are 10^6 bytes.
+
+use std::time::Duration;
+
+use strandline_storage::seam::{Clock, SystemClock};
+
+/// Runs from its making on.
+#[derive(Debug, Default)]
+pub struct Stopwatch {
+    clock: SystemClock,
+}
+
+impl Stopwatch {
+    pub fn elapsed(&self) -> Duration {
+        self.clock.monotonic()
+    }
+}
+
+/// A measured rate.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub struct Rate {
+    pub bytes: u64,
+    pub elapsed: Duration,
+}
+
+impl Rate {
+    pub fn megabytes_per_second(self) -> f64 {
+        self.bytes as f64 / 1e6 / self.elapsed.as_secs_f64()
+    }
+}
+
+/// The middle one of the samples, the upper of two; zero without samples.
+pub fn median(mut samples: Vec<Duration>) -> Duration {
+    samples.sort_unstable();
+    samples.get(samples.len() / 2).copied().unwrap_or_default()
+}
+
+pub fn microseconds(duration: Duration) -> f64 {
+    rounded(duration.as_secs_f64() * 1e6)
+}
+
+/// Two decimals are more than a measurement is good for.
+pub fn rounded(value: f64) -> f64 {
+    (value * 100.0).round() / 100.0
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_median_is_the_middle_of_unsorted_samples() {
+        let samples = |seconds: &[u64]| seconds.iter().map(|s| Duration::from_secs(*s)).collect::<Vec<_>>();
+        assert_eq!(median(samples(&[9, 1, 5])), Duration::from_secs(5));
+        assert_eq!(median(samples(&[4, 1])), Duration::from_secs(4));
+        assert_eq!(median(samples(&[])), Duration::ZERO);
+    }
+
+    #[test]
+    fn rates_are_in_decimal_megabytes() {
+        let rate = Rate { bytes: 3_000_000, elapsed: Duration::from_millis(1500) };
+        assert_eq!(rounded(rate.megabytes_per_second()), 2.0);
+    }
+}
