@@ -80,8 +80,7 @@ pub async fn serve(
     let mut connections = JoinSet::new();
     loop {
         tokio::select! {
-            // An error says that the sender is gone, which is as good as being told to stop.
-            _ = shutdown.wait_for(|stopped| *stopped) => break,
+            () = told_to_stop(&mut shutdown) => break,
             Some(ended) = connections.join_next() => log_panic(ended),
             accepted = listener.accept() => match accepted {
                 Ok((socket, _)) => {
@@ -105,6 +104,11 @@ pub async fn serve(
     shared.shutdown.cancel();
     drain(connections, &shared).await;
     Ok(())
+}
+
+async fn told_to_stop(shutdown: &mut watch::Receiver<bool>) {
+    // An error says that the sender is gone, which is as good as being told to stop.
+    let _ = shutdown.wait_for(|stopped| *stopped).await;
 }
 
 /// Serves one client over any stream, such as an in-memory pipe, until it leaves.

@@ -7,7 +7,7 @@ use std::time::Duration;
 
 use strandline_engine::{Engine, EngineSettings};
 use strandline_pgwire_server::{PgSettings, ServeError, serve};
-use strandline_storage::format::{BatchBuilder, BatchOptions, HeaderRef};
+use strandline_storage::format::record_batch::{BatchBuilder, BatchOptions, HeaderRef};
 use strandline_storage::ids::TopicPartition;
 use strandline_storage::log::{CreateTopic, Log, LogSettings, PartitionAppend};
 use strandline_storage::object::ObjectStoreBackend;
