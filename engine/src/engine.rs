@@ -16,7 +16,7 @@ use strandline_storage::log::Log;
 use strandline_storage::seam::Clock;
 use strandline_storage::table::ScanCounters;
 use tokio::runtime::Runtime;
-use tokio::sync::{Semaphore, watch};
+use tokio::sync::{Semaphore, SemaphorePermit, watch};
 use tokio::task::JoinHandle;
 
 use crate::catalog::{DATABASE, DATABASE_NAMES};
@@ -85,7 +85,7 @@ pub struct Engine {
     pub(crate) settings: EngineSettings,
     pub(crate) columns: Arc<ColumnSource>,
     pub(crate) queries: Arc<RunningQueries>,
-    pub(crate) permits: Arc<Semaphore>,
+    permits: Semaphore,
     /// What the state of every statement begins with.
     pub(crate) base_state: SessionState,
     pub(crate) scan_counters: Arc<ScanCounters>,
@@ -122,7 +122,7 @@ impl Engine {
         Arc::new(Self {
             columns: Arc::new(columns),
             queries: Arc::default(),
-            permits: Arc::new(Semaphore::new(settings.concurrent_queries.max(1))),
+            permits: Semaphore::new(settings.concurrent_queries.max(1)),
             base_state: base_state(&settings, environment(&settings)),
             scan_counters: Arc::default(),
             runtime: Some(runtime),
@@ -171,6 +171,11 @@ impl Engine {
         {
             tracing::error!(%error, "the inference of columns broke");
         }
+    }
+
+    /// Waits until the query may run beside the others.
+    pub(crate) async fn query_permit(&self) -> Result<SemaphorePermit<'_>, EngineError> {
+        self.permits.acquire().await.map_err(|_| EngineError::shutting_down())
     }
 
     pub(crate) fn handle(&self) -> &tokio::runtime::Handle {

@@ -131,11 +131,21 @@ impl<'a> Scanner<'a> {
         string_text(raw).ok_or_else(|| self.invalid("a name that is no text"))
     }
 
-    /// The text of the next value, checked. Skipping a value is iterative in serde_json, however deep
-    /// it is.
+    /// The text of the next value, checked.
     fn value(&mut self) -> Result<&'a str, JsonError> {
         self.peek();
         let rest = &self.text[self.position..];
+        match plain_length(rest.as_bytes()) {
+            Some(length) => {
+                self.position += length;
+                Ok(&rest[..length])
+            }
+            None => self.any_value(rest),
+        }
+    }
+
+    /// Skipping a value is iterative in serde_json, however deep it is.
+    fn any_value(&mut self, rest: &'a str) -> Result<&'a str, JsonError> {
         let mut values = serde_json::Deserializer::from_str(rest).into_iter::<IgnoredAny>();
         match values.next() {
             Some(Ok(_)) => {}
@@ -152,6 +162,26 @@ impl<'a> Scanner<'a> {
 
     fn invalid(&self, reason: impl Into<String>) -> JsonError {
         JsonError::Invalid { position: self.position, reason: reason.into() }
+    }
+}
+
+/// The length of a value that needs no closer look, which most are: a string without escapes, a
+/// word, an integer. `None` for all others.
+fn plain_length(bytes: &[u8]) -> Option<usize> {
+    match bytes.first()? {
+        b'"' => {
+            let end = bytes[1..].iter().position(|byte| matches!(byte, b'"' | b'\\' | 0..=0x1f))? + 1;
+            (bytes[end] == b'"').then_some(end + 1)
+        }
+        b'n' => bytes.starts_with(b"null").then_some(4),
+        b't' => bytes.starts_with(b"true").then_some(4),
+        b'f' => bytes.starts_with(b"false").then_some(5),
+        b'-' | b'1'..=b'9' => {
+            let digits = bytes[1..].iter().take_while(|byte| byte.is_ascii_digit()).count();
+            let is_integer = matches!(bytes.get(1 + digits), Some(b',' | b'}' | b']'));
+            (is_integer && (bytes[0] != b'-' || (digits > 0 && bytes[1] != b'0'))).then_some(1 + digits)
+        }
+        _ => None,
     }
 }
 
@@ -224,13 +254,59 @@ mod tests {
 
     #[test]
     fn what_is_not_one_object_is_an_error() {
-        for value in ["", "  ", "{}{}", "{} x", "[1]", "3", "null", "{\"a\":", "{\"a\":01}", "{'a':1}"] {
+        let invalid = [
+            "",
+            "  ",
+            "{}{}",
+            "{} x",
+            "[1]",
+            "3",
+            "null",
+            r#"{"a":"#,
+            r#"{"a":01}"#,
+            "{'a':1}",
+            r#"{"a":-}"#,
+            r#"{"a":-01}"#,
+            r#"{"a":1.}"#,
+            r#"{"a":1e}"#,
+            r#"{"a":nul}"#,
+            r#"{"a":nulll}"#,
+            r#"{"a":truefalse}"#,
+            "{\"a\":\"\n\"}",
+            r#"{"a":"\x"}"#,
+            r#"{"a":"x}"#,
+            r#"{"a":1,}"#,
+            r#"{"a":1 2}"#,
+            r#"{,}"#,
+            r#"{1:2}"#,
+            r#"{"a":"b""c":1}"#,
+            r#"{"a":[1,]}"#,
+        ];
+        for value in invalid {
             assert!(members(value).is_err(), "{value}");
         }
         assert!(matches!(
             for_each_member(b"{\"a\":\"\xff\"}", &mut |_, _| {}),
             Err(JsonError::InvalidUtf8 { position: 6 })
         ));
+    }
+
+    #[test]
+    fn what_is_an_object_is_what_a_whole_parse_accepts() {
+        let sample = r#"{"a":-10,"b" : "x\ny","c":[true,{"d":0.5e+1}],"e":null,"f":false}"#;
+        let is_object = |text: &str| serde_json::from_str::<serde_json::Map<_, _>>(text).is_ok();
+        for end in 0..=sample.len() {
+            let prefix = &sample[..end];
+            assert_eq!(members(prefix).is_ok(), is_object(prefix), "{prefix}");
+        }
+        for place in 0..sample.len() {
+            for byte in [" ", "\"", "\\", "0", "7", "-", ".", "e", "{", "}", "[", "]", ",", ":", "n", "t"] {
+                let changed = format!("{}{byte}{}", &sample[..place], &sample[place + 1..]);
+                assert_eq!(members(&changed).is_ok(), is_object(&changed), "{changed}");
+                let longer = format!("{}{byte}{}", &sample[..place], &sample[place..]);
+                assert_eq!(members(&longer).is_ok(), is_object(&longer), "{longer}");
+            }
+        }
     }
 
     #[test]

@@ -160,7 +160,7 @@ pub(super) async fn execute_explain(
     let options = (explained.mode, explained.detail);
     let clock = core.engine.clock().clone();
     let lines = async {
-        let _permit = core.engine.permits.acquire().await.map_err(|_| EngineError::shutting_down())?;
+        let _permit = core.engine.query_permit().await?;
         let ready = ready(core, query, values).await?;
         explain(&ready.state, &ready.plan, options, clock.as_ref()).await
     };

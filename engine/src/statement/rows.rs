@@ -126,17 +126,21 @@ async fn send_rows(
     schema: &SchemaRef,
     sender: &mpsc::Sender<Result<RecordBatch, EngineError>>,
 ) -> Result<Sent, EngineError> {
-    let permits = &running.engine.permits;
-    let _permit = permits.acquire().await.map_err(|_| EngineError::shutting_down())?;
+    let engine = &running.engine;
+    let mut permit = engine.query_permit().await?;
     let physical = state.create_physical_plan(plan).await?;
     let mut batches = execute_stream(physical, state.task_ctx())?;
     while let Some(batch) = batches.next().await {
         let batch = as_described(batch?, schema)?;
         running.entry.add_rows(batch.num_rows());
+        // While a client takes its time with the rows, another query may run.
+        drop(permit);
         if sender.send(Ok(batch)).await.is_err() {
             return Ok(Sent::NobodyListens);
         }
+        permit = engine.query_permit().await?;
     }
+    drop(permit);
     Ok(Sent::All)
 }
 
