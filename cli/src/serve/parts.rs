@@ -9,7 +9,6 @@ use strandline_pgwire_server::PgSettings;
 use strandline_storage::log::Log;
 use strandline_storage::seam::Seams;
 use tokio::net::TcpListener;
-use tokio::runtime::Handle;
 use tokio::task::JoinSet;
 
 use super::readiness::Readiness;
@@ -79,13 +78,8 @@ impl Parts {
 
     pub fn spawn_pg(&mut self, listener: TcpListener, log: Log, config: &Config, stop: &Stop) {
         let engine = Engine::start(log, engine_settings(config));
-        let (settings, stop) = (pg_settings(config), stop.receiver());
-        // The future of this port stays on one thread; its connections are tasks as everywhere.
-        let runtime = Handle::current();
-        self.0.spawn_blocking(move || {
-            let served = strandline_pgwire_server::serve(listener, engine, settings, stop);
-            runtime.block_on(served).map_err(|error| format!("the Postgres port failed: {error}"))
-        });
+        let served = strandline_pgwire_server::serve(listener, engine, pg_settings(config), stop.receiver());
+        self.spawn(async move { served.await.map_err(|error| format!("the Postgres port failed: {error}")) });
     }
 
     /// Resolves when a part fails; parts that end in order are let go.
