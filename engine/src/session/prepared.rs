@@ -102,7 +102,7 @@ impl Notice {
         Self { severity: NoticeSeverity::Warning, message: message.into() }
     }
 
-    pub(super) fn notice(message: impl Into<String>) -> Self {
+    pub(super) fn informational(message: impl Into<String>) -> Self {
         Self { severity: NoticeSeverity::Notice, message: message.into() }
     }
 }

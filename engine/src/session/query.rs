@@ -93,7 +93,7 @@ fn notices(relations: &StatementRelations, topics: &[Arc<Topic>]) -> Vec<Notice>
         provisional.join(", "),
         crate::infer::provisional::RECORDS_PER_PARTITION_MAX,
     );
-    vec![Notice::notice(message)]
+    vec![Notice::informational(message)]
 }
 
 /// A statement that is bound and ready to run.

@@ -67,7 +67,7 @@ pub(super) fn decode(bytes: &[u8]) -> Result<ScalarValue, ParameterError> {
     let invalid = || ParameterError::binary(PgType::Numeric, bytes.len());
     let fields: Vec<u16> = bytes.chunks_exact(2).map(|pair| u16::from_be_bytes([pair[0], pair[1]])).collect();
     let [count, weight, sign, scale, groups @ ..] = &fields[..] else { return Err(invalid()) };
-    let well_formed = bytes.len() % 2 == 0
+    let well_formed = bytes.len().is_multiple_of(2)
         && usize::from(*count) == groups.len()
         && matches!(*sign, SIGN_POSITIVE | SIGN_NEGATIVE)
         && groups.iter().all(|group| *group < 10_000);

@@ -55,8 +55,11 @@ pub(super) enum ChangeOrder {
 /// A change of state: a check that gives events, and an answer when they are durable.
 pub(super) struct ChangeJob {
     pub(super) order: ChangeOrder,
-    pub(super) check: Box<dyn FnOnce(&ShardState, i64) -> CheckedChange + Send>,
+    pub(super) check: ChangeCheck,
 }
+
+/// Gets the assigned state and the append time.
+type ChangeCheck = Box<dyn FnOnce(&ShardState, i64) -> CheckedChange + Send>;
 
 /// What the check of a change decided.
 pub(super) struct CheckedChange {
