@@ -90,3 +90,17 @@ async fn a_client_that_does_not_read_stops_the_query_from_running_ahead() {
     let rows: u64 = fixture.value(rows).await.unwrap().parse().unwrap();
     assert!(rows < 1_000_000, "{rows} rows were made for a client that took one batch");
 }
+
+#[tokio::test]
+async fn a_client_that_does_not_read_keeps_no_other_from_running() {
+    let settings = EngineSettings { concurrent_queries: 1, ..EngineSettings::default() };
+    let fixture = Fixture::with_settings(settings).await;
+    let session = fixture.session();
+    let sql = "SELECT a.n FROM generate_series(1, 100000000) a(n)";
+    let Execution::Rows { mut stream, .. } = start(&session, sql).await else { panic!("no rows") };
+    assert!(stream.next().await.unwrap().is_ok());
+    let other = fixture.session();
+    let other =
+        tokio::time::timeout(PATIENCE, run(&other, "SELECT 1")).await.expect("the other query gets its turn");
+    assert_eq!(other.unwrap().rows.len(), 1);
+}
