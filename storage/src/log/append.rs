@@ -58,7 +58,7 @@ impl PreparedBatch {
         append: PartitionAppend,
         config: &TopicConfig,
         now_ms: i64,
-        decompressed_bytes_max: usize,
+        budget: &mut DecompressionBudget,
     ) -> Result<Self, AppendError> {
         let PartitionAppend { topic_partition, batch } = append;
         let header = BatchHeader::parse(&batch)?;
@@ -69,7 +69,7 @@ impl PreparedBatch {
         if header.size_bytes() > max {
             return Err(AppendError::TooLarge { size: header.size_bytes(), max });
         }
-        let summary = inspect(&batch, &mut DecompressionBudget::new(decompressed_bytes_max))?;
+        let summary = inspect(&batch, budget)?;
         check_attributes(&header)?;
         let timestamp_type = config.message_timestamp_type();
         if timestamp_type == TimestampType::CreateTime {

@@ -22,6 +22,7 @@ use super::settings::LogSettings;
 use super::shared::Shared;
 use super::snapshot::Snapshot;
 use super::state::Topic;
+use crate::format::{BatchHeader, Compression, DecompressionBudget};
 use crate::ids::{TopicId, TopicPartition};
 use crate::object::LogStore;
 use crate::seam::Seams;
@@ -143,7 +144,7 @@ impl Log {
     pub async fn submit(&self, appends: Vec<PartitionAppend>) -> PendingAppend {
         let bytes: usize = appends.iter().map(|append| append.batch.len()).sum();
         let count = appends.len();
-        let batches: Vec<_> = self.prepare(appends);
+        let batches = prepare(&self.shared, appends).await;
         if batches.iter().all(Result::is_err) {
             return PendingAppend::refused(
                 batches.into_iter().map(|batch| batch.map(unreachable_batch)).collect(),
@@ -160,18 +161,6 @@ impl Log {
     /// Appends batches; resolves when each is durable or refused, in the order of the input.
     pub async fn append(&self, appends: Vec<PartitionAppend>) -> Vec<Result<Appended, AppendError>> {
         self.submit(appends).await.await
-    }
-
-    fn prepare(&self, appends: Vec<PartitionAppend>) -> Vec<Result<PreparedBatch, AppendError>> {
-        let state = self.shared.durable();
-        let now_ms = self.shared.seams.clock.now_ms();
-        let decompressed_bytes_max = self.shared.settings.decompressed_bytes_max;
-        let check = |append: PartitionAppend| {
-            let unknown = AppendError::UnknownTopicPartition(append.topic_partition);
-            let topic = state.topics.get(&append.topic_partition.topic_id).ok_or(unknown)?;
-            PreparedBatch::check(append, &topic.config, now_ms, decompressed_bytes_max)
-        };
-        appends.into_iter().map(check).collect()
     }
 
     async fn enqueue(
@@ -326,6 +315,50 @@ impl Writer {
         let permit = self.pending.clone().acquire_many_owned(permits).await;
         permit.expect("the semaphore is never closed")
     }
+}
+
+/// Checks batches against the configuration of their topics. Work that would keep other tasks from
+/// running for long goes to a thread of its own.
+async fn prepare(
+    shared: &Arc<Shared>,
+    appends: Vec<PartitionAppend>,
+) -> Vec<Result<PreparedBatch, AppendError>> {
+    if !takes_long(&appends) {
+        return check_all(shared, appends);
+    }
+    let permit = shared.long_checks.acquire().await.expect("the semaphore is never closed");
+    let shared = shared.clone();
+    let checked = tokio::task::spawn_blocking(move || check_all(&shared, appends)).await;
+    drop(permit);
+    checked.expect("checks do not panic, and nobody cancels them")
+}
+
+/// What batches decompress to is known only afterwards, so a small compressed one may be much work.
+fn takes_long(appends: &[PartitionAppend]) -> bool {
+    const COMPRESSED_BYTES: usize = 16 * 1024;
+    const PLAIN_BYTES: usize = 1024 * 1024;
+    let (mut compressed, mut plain) = (0, 0);
+    for PartitionAppend { batch, .. } in appends {
+        let header = BatchHeader::parse(batch);
+        match header.and_then(|header| header.compression()) {
+            Ok(Compression::None) | Err(_) => plain += batch.len(),
+            Ok(_) => compressed += batch.len(),
+        }
+    }
+    compressed > COMPRESSED_BYTES || plain > PLAIN_BYTES
+}
+
+/// All batches of one request share one budget of decompressed bytes.
+fn check_all(shared: &Shared, appends: Vec<PartitionAppend>) -> Vec<Result<PreparedBatch, AppendError>> {
+    let state = shared.durable();
+    let now_ms = shared.seams.clock.now_ms();
+    let mut budget = DecompressionBudget::new(shared.settings.decompressed_bytes_max);
+    let check = |append: PartitionAppend| {
+        let unknown = AppendError::UnknownTopicPartition(append.topic_partition);
+        let topic = state.topics.get(&append.topic_partition.topic_id).ok_or(unknown)?;
+        PreparedBatch::check(append, &topic.config, now_ms, &mut budget)
+    };
+    appends.into_iter().map(check).collect()
 }
 
 fn unreachable_batch(_: PreparedBatch) -> Appended {

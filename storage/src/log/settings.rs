@@ -28,7 +28,7 @@ pub struct LogSettings {
     pub cache_bytes_max: usize,
     /// A put that has not answered by then is resolved by reading its key.
     pub put_timeout: Duration,
-    /// One produced batch may decompress to this many bytes.
+    /// The batches of one request may decompress to this many bytes together.
     pub decompressed_bytes_max: usize,
     pub topics_max: usize,
     /// Over all topics.

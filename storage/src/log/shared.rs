@@ -2,7 +2,7 @@
 
 use std::sync::{Arc, RwLock};
 
-use tokio::sync::watch;
+use tokio::sync::{Semaphore, watch};
 
 use super::changes::ChangeRegistry;
 use super::health::Health;
@@ -24,6 +24,8 @@ pub(super) struct Shared {
     pub(super) cluster_id: String,
     pub(super) reader: Arc<BlockReader>,
     pub(super) changes: Arc<ChangeRegistry>,
+    /// How many checks of large batches may run at once: about half of the processors.
+    pub(super) long_checks: Semaphore,
     durable: RwLock<Arc<ShardState>>,
     topic_changes: watch::Sender<u64>,
     health: watch::Sender<Health>,
@@ -37,6 +39,7 @@ impl Shared {
         cluster_id: String,
         recovered: ShardState,
     ) -> Self {
+        let processors = std::thread::available_parallelism().map_or(1, usize::from);
         let reader = BlockReader::new(
             store.clone(),
             settings.shard,
@@ -51,6 +54,7 @@ impl Shared {
             cluster_id,
             reader: Arc::new(reader),
             changes: Arc::default(),
+            long_checks: Semaphore::new(processors.div_ceil(2)),
             durable: RwLock::new(Arc::new(recovered)),
             topic_changes: watch::Sender::new(0),
             health: watch::Sender::new(Health::Serving),

@@ -1,7 +1,7 @@
 //! Appends: offsets, refusals, idempotence, and what is read back.
 
 use super::*;
-use crate::format::BatchHeader;
+use crate::format::{BatchError, BatchHeader};
 use crate::log::{FetchError, WriteError};
 
 #[tokio::test]
@@ -86,6 +86,22 @@ async fn a_refused_batch_does_not_harm_the_others_of_its_request() {
     let results = log.append(appends).await;
     assert!(matches!(results[0], Err(AppendError::InvalidBatch(_))));
     assert_eq!(results[1].as_ref().unwrap().last_offset, 1);
+}
+
+#[tokio::test]
+async fn the_batches_of_a_request_share_the_budget_of_decompressed_bytes() {
+    let store = memory();
+    let settings = LogSettings { decompressed_bytes_max: 60_000, ..LogSettings::default() };
+    let log = open_with(&store, settings).await;
+    let events = create(&log, "events", 1, &[]).await;
+    let mut builder =
+        BatchBuilder::new(BatchOptions { compression: Compression::Gzip, ..BatchOptions::default() });
+    builder.append(Some(T), None, Some(&[0; 40_000]), &[]).unwrap();
+    let append = PartitionAppend { topic_partition: events, batch: builder.finish() };
+    let results = log.append(vec![append.clone(), append.clone()]).await;
+    assert!(results[0].is_ok());
+    assert!(matches!(results[1], Err(AppendError::InvalidBatch(BatchError::BudgetExceeded { .. }))));
+    assert!(log.append(vec![append]).await[0].is_ok());
 }
 
 #[tokio::test]
