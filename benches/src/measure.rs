@@ -35,6 +35,13 @@ pub fn median(mut samples: Vec<Duration>) -> Duration {
     samples.get(samples.len() / 2).copied().unwrap_or_default()
 }
 
+/// The middle one of rates, in MB/s.
+pub fn median_rate(rates: impl Iterator<Item = Rate>) -> f64 {
+    let mut rates: Vec<f64> = rates.map(Rate::megabytes_per_second).collect();
+    rates.sort_unstable_by(f64::total_cmp);
+    rates.get(rates.len() / 2).copied().unwrap_or_default()
+}
+
 pub fn microseconds(duration: Duration) -> f64 {
     rounded(duration.as_secs_f64() * 1e6)
 }
@@ -60,5 +67,7 @@ mod tests {
     fn rates_are_in_decimal_megabytes() {
         let rate = Rate { bytes: 3_000_000, elapsed: Duration::from_millis(1500) };
         assert_eq!(rounded(rate.megabytes_per_second()), 2.0);
+        let slower = Rate { bytes: 1, ..rate };
+        assert_eq!(median_rate([rate, slower, rate].into_iter()), rate.megabytes_per_second());
     }
 }

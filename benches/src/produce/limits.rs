@@ -52,23 +52,6 @@ impl Limits {
         }
         Ok(Self { null_broker, loopback, puts })
     }
-
-    /// The best of all sizes.
-    pub fn best_put(&self) -> Rate {
-        let rates = self.puts.iter().map(|put| put.rate);
-        rates.reduce(faster).expect("there is a measurement for each size")
-    }
-
-    pub fn lowest(&self) -> (&'static str, Rate) {
-        let limits =
-            [("null_broker", self.null_broker), ("loopback", self.loopback), ("put", self.best_put())];
-        let lowest = limits.into_iter().reduce(|a, b| if faster(a.1, b.1) == a.1 { b } else { a });
-        lowest.expect("there are three limits")
-    }
-}
-
-fn faster(a: Rate, b: Rate) -> Rate {
-    if a.megabytes_per_second() >= b.megabytes_per_second() { a } else { b }
 }
 
 /// One stream of plain bytes from one thread to another. Blocks.

@@ -1,19 +1,23 @@
 //! `produce`: how much a producer gets acknowledged per second when everything is durable, against
 //! the lowest of three limits: a broker that does nothing, the loopback, and the disk.
+//!
+//! Disks and neighbours change from second to second, so figure and limits are taken in turns, and
+//! the medians are compared.
 
 mod generator;
 mod librdkafka;
 mod limits;
 mod null_broker;
+mod report;
 
 use std::net::SocketAddr;
 
 use anyhow::{Context, Result};
 use clap::Args;
-use serde_json::{Value, json};
+use serde_json::Value;
 use strandline_storage::log::LogSettings;
 
-use crate::measure::{Rate, rounded};
+use crate::measure::Rate;
 use crate::place::{Place, PlaceArgs};
 use crate::server::{Server, create_topic, open_log};
 use crate::workload::{self, BATCH_BYTES_DEFAULT, BatchShape};
@@ -25,9 +29,13 @@ const TOPIC: &str = "produced";
 /// Produce with acks=all to a durable local directory, over loopback.
 #[derive(Clone, Debug, Args)]
 pub struct ProduceArgs {
-    /// MB of record batches to produce, and to measure each limit with
-    #[arg(long, default_value_t = 512)]
+    /// MB of record batches to produce in each round, and to measure each limit with
+    #[arg(long, default_value_t = 256)]
     megabytes: u64,
+
+    /// How often everything is measured; the medians are reported
+    #[arg(long, default_value_t = 5)]
+    rounds: u32,
 
     /// Bytes of each record's value
     #[arg(long, default_value_t = 1024)]
@@ -45,16 +53,26 @@ pub struct ProduceArgs {
     place: PlaceArgs,
 }
 
+/// What one round measured.
+struct Round {
+    limits: Limits,
+    produced: Rate,
+    librdkafka: Rate,
+}
+
 pub async fn run(args: &ProduceArgs) -> Result<Value> {
-    let place = Place::new(&args.place)?;
     let shape = BatchShape { record_bytes: args.record_bytes, batch_bytes_max: args.batch_bytes };
-    let batch = workload::batch(shape)?;
-    let bytes = args.megabytes * 1_000_000;
-    let load = Load::new(TOPIC, batch, args.connections, bytes);
-    let limits = Limits::measure(&place, &load).await?;
-    let produced = produce(&place, &load).await?;
-    let librdkafka = produce_with_librdkafka(&place, args, bytes).await?;
-    Ok(report(args, produced, librdkafka, &limits))
+    let load = Load::new(TOPIC, workload::batch(shape)?, args.connections, args.megabytes * 1_000_000);
+    let mut rounds = Vec::new();
+    for _ in 0..args.rounds.max(1) {
+        let place = Place::new(&args.place)?;
+        rounds.push(Round {
+            limits: Limits::measure(&place, &load).await?,
+            produced: produce(&place, &load).await?,
+            librdkafka: produce_with_librdkafka(&place, args).await?,
+        });
+    }
+    Ok(report::report(args, &rounds))
 }
 
 async fn produce(place: &Place, load: &Load) -> Result<Rate> {
@@ -66,9 +84,10 @@ async fn produce(place: &Place, load: &Load) -> Result<Rate> {
     Ok(produced)
 }
 
-async fn produce_with_librdkafka(place: &Place, args: &ProduceArgs, bytes: u64) -> Result<Rate> {
+async fn produce_with_librdkafka(place: &Place, args: &ProduceArgs) -> Result<Rate> {
     let server = start(place, "log-librdkafka", args.connections).await?;
     let (address, record_bytes): (SocketAddr, usize) = (server.address, args.record_bytes);
+    let bytes = args.megabytes * 1_000_000;
     let produced =
         tokio::task::spawn_blocking(move || librdkafka::produce(address, TOPIC, record_bytes, bytes));
     let produced = produced.await.context("running librdkafka")??;
@@ -80,29 +99,4 @@ async fn start(place: &Place, name: &str, partitions: u16) -> Result<Server> {
     let log = open_log(place.store(name)?, LogSettings::default()).await?;
     create_topic(&log, TOPIC, i32::from(partitions)).await?;
     Server::start(log).await
-}
-
-fn report(args: &ProduceArgs, produced: Rate, librdkafka: Rate, limits: &Limits) -> Value {
-    let (limit_name, limit) = limits.lowest();
-    let puts = limits.puts.iter().map(|put| {
-        json!({ "object_bytes": put.object_bytes, "mb_per_s": rounded(put.rate.megabytes_per_second()) })
-    });
-    json!({
-        "measurement": "produce",
-        "megabytes": args.megabytes,
-        "record_bytes": args.record_bytes,
-        "batch_bytes_max": args.batch_bytes,
-        "connections": args.connections,
-        "produce_mb_per_s": rounded(produced.megabytes_per_second()),
-        "librdkafka_mb_per_s": rounded(librdkafka.megabytes_per_second()),
-        "limits": {
-            "null_broker_mb_per_s": rounded(limits.null_broker.megabytes_per_second()),
-            "loopback_mb_per_s": rounded(limits.loopback.megabytes_per_second()),
-            "put_mb_per_s": rounded(limits.best_put().megabytes_per_second()),
-        },
-        "puts": puts.collect::<Vec<_>>(),
-        "lowest_limit": limit_name,
-        "ratio": rounded(produced.megabytes_per_second() / limit.megabytes_per_second()),
-        "librdkafka_ratio": rounded(librdkafka.megabytes_per_second() / limit.megabytes_per_second()),
-    })
 }
