@@ -11,6 +11,7 @@ use strandline_sql::PgType;
 
 use crate::error::{EngineError, ErrorKind};
 
+use super::fine_times;
 use super::plan::{ParameterPlace, PlannedQuery};
 
 /// The plan with these values in the places of its parameters.
@@ -39,7 +40,9 @@ pub(crate) fn bind(
         .zip(expected)
         .map(|(value, expected)| coerce(value, expected.as_ref(), parse_time))
         .collect();
-    Ok(query.plan.clone().with_param_values(ParamValues::from(values?))?)
+    let values = values?;
+    let plan = fine_times::coarsen(query.plan.clone(), &values)?;
+    Ok(plan.with_param_values(ParamValues::from(values))?)
 }
 
 /// The plan knows best; else the text of the statement, for types whose values come as text.

@@ -5,6 +5,7 @@
 mod bind;
 mod context;
 mod explain;
+mod fine_times;
 mod limits;
 mod plan;
 mod rows;

@@ -9,8 +9,7 @@ use datafusion::arrow::util::display::array_value_to_string;
 use datafusion::scalar::ScalarValue;
 use futures::TryStreamExt;
 use strandline_engine::{
-    Engine, EngineError, EngineSettings, ErrorKind, Execution, Inference, Notice, OutputColumn, Session,
-    SessionOptions,
+    Engine, EngineError, EngineSettings, Execution, Inference, Notice, OutputColumn, Session, SessionOptions,
 };
 use strandline_storage::format::{BatchBuilder, BatchOptions};
 use strandline_storage::ids::TopicPartition;
@@ -123,10 +122,6 @@ impl Fixture {
 
     pub async fn error(&self, sql: &str) -> EngineError {
         run(&self.session(), sql).await.map(|answer| answer.rows).expect_err(sql)
-    }
-
-    pub async fn error_kind(&self, sql: &str) -> ErrorKind {
-        self.error(sql).await.kind
     }
 }
 

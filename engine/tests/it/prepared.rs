@@ -124,3 +124,28 @@ async fn a_statement_without_a_topic_takes_parameters_too() {
     assert_eq!(lines(&answer.rows), ["x"]);
     assert_eq!(answer.columns[0].pg_type, PgType::Text);
 }
+
+#[tokio::test]
+async fn a_time_between_two_milliseconds_bounds_as_it_should() {
+    let fixture = numbers().await;
+    let session = fixture.session();
+    let half_a_millisecond_after = 1_700_000_002_000_500;
+    let value = ScalarValue::TimestampMicrosecond(Some(half_a_millisecond_after), Some("UTC".into()));
+    let cases = [
+        ("ts >= $1", "3,4"),
+        ("ts > $1", "3,4"),
+        ("ts < $1", "0,1,2"),
+        ("ts <= $1", "0,1,2"),
+        ("$1 <= ts", "3,4"),
+        ("ts = $1", ""),
+        ("ts <> $1", "0,1,2,3,4"),
+        ("ts BETWEEN $1 AND '2030-01-01'", "3,4"),
+        ("ts BETWEEN '2000-01-01' AND $1", "0,1,2"),
+    ];
+    for (condition, expected) in cases {
+        let sql = format!("SELECT _offset FROM t WHERE {condition} ORDER BY _offset");
+        let prepared = prepare(&session, &sql).await;
+        let found = execute(&session, &prepared, vec![value.clone()]).await;
+        assert_eq!(found.join(","), expected, "{condition}");
+    }
+}
