@@ -30,6 +30,7 @@ pub const ENDLESS: &str =
 pub struct Server {
     pub address: SocketAddr,
     log: Log,
+    engine: Arc<Engine>,
     stop: watch::Sender<bool>,
     serving: JoinHandle<Result<(), ServeError>>,
 }
@@ -46,8 +47,8 @@ impl Server {
         let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
         let address = listener.local_addr().unwrap();
         let (stop, stopped) = watch::channel(false);
-        let serving = tokio::spawn(serve(listener, engine, settings, stopped));
-        Self { address, log, stop, serving }
+        let serving = tokio::spawn(serve(listener, engine.clone(), settings, stopped));
+        Self { address, log, engine, stop, serving }
     }
 
     /// Three JSON records, a second apart.
@@ -105,6 +106,10 @@ impl Server {
         let (client, connection) = tokio_postgres::connect(&parameters, NoTls).await.unwrap();
         tokio::spawn(connection);
         client
+    }
+
+    pub fn engine(&self) -> Arc<Engine> {
+        self.engine.clone()
     }
 
     /// A connection that is past its startup.

@@ -43,7 +43,7 @@ async fn empty_texts_are_empty_queries() {
 async fn errors_say_code_and_position() {
     let server = Server::start().await;
     let mut raw = server.raw().await;
-    raw.send(&query("SELECT 1 +")).await;
+    raw.send(&query("SELECT * FRM events")).await;
     let error = raw.until(b'Z').await.remove(0);
     assert_eq!((error.tag, error.field(b'S').as_str(), error.field(b'C').as_str()), (b'E', "ERROR", "42601"));
     assert!(error.field(b'P').parse::<usize>().is_ok(), "{}", error.text());

@@ -2,9 +2,10 @@
 
 use std::collections::BTreeMap;
 
-use strandline_pgwire_server::PgSettings;
+use strandline_pgwire_server::{PgSettings, serve_stream};
+use tokio_postgres::NoTls;
 
-use crate::fixture::Server;
+use crate::fixture::{Server, bounded, rows};
 use crate::raw::{Message, Raw, query};
 
 fn statuses(messages: &[Message]) -> BTreeMap<String, String> {
@@ -124,4 +125,16 @@ async fn the_only_place_is_free_again_when_its_client_leaves() {
         raw.send(&crate::raw::frame(b'X', b"")).await;
         assert_eq!(raw.until_closed().await, []);
     }
+}
+
+#[tokio::test]
+async fn a_pipe_in_memory_serves_as_a_connection() {
+    let server = Server::start().await;
+    let (near, far) = tokio::io::duplex(4_096);
+    tokio::spawn(serve_stream(far, server.engine(), PgSettings::default()));
+    let mut config = tokio_postgres::Config::new();
+    let (client, connection) =
+        bounded(config.user("ada").dbname("strandline").connect_raw(near, NoTls)).await.unwrap();
+    tokio::spawn(connection);
+    assert_eq!(rows(&client, "SELECT 1").await, [["1"]]);
 }
