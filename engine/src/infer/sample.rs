@@ -95,6 +95,13 @@ impl ColumnSample {
     }
 }
 
+/// Whether a value is a JSON object.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum ValueKind {
+    Object,
+    Other,
+}
+
 /// How many of a topic's first values are JSON objects.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct FormatSample {
@@ -108,10 +115,10 @@ impl FormatSample {
     }
 
     /// Counts one value that is no tombstone.
-    pub fn observe(&mut self, is_object: bool) {
+    pub fn observe(&mut self, kind: ValueKind) {
         if !self.is_complete() {
             self.values += 1;
-            self.objects += u32::from(is_object);
+            self.objects += u32::from(kind == ValueKind::Object);
         }
     }
 
@@ -158,11 +165,11 @@ mod tests {
     fn half_of_the_values_being_objects_makes_a_topic_json() {
         let mut sample = FormatSample::default();
         assert!(!sample.is_json());
-        for is_object in [true, false, false, true] {
-            sample.observe(is_object);
+        for kind in [ValueKind::Object, ValueKind::Other, ValueKind::Other, ValueKind::Object] {
+            sample.observe(kind);
         }
         assert!(sample.is_json());
-        sample.observe(false);
+        sample.observe(ValueKind::Other);
         assert!(!sample.is_json());
     }
 }

@@ -9,7 +9,7 @@ use std::collections::{BTreeMap, HashMap};
 use crate::decode::column_type::ColumnType;
 use crate::decode::members::for_each_member;
 
-use super::sample::{ColumnSample, FormatSample};
+use super::sample::{ColumnSample, FormatSample, ValueKind};
 
 /// Columns of one topic; further members are reachable through `_value`.
 pub const COLUMNS_MAX: usize = 1_000;
@@ -127,7 +127,7 @@ impl TopicInference {
         let Some(value) = value else { return };
         let mut members: Vec<(Cow<'_, str>, &str)> = Vec::new();
         let outcome = for_each_member(value, &mut |name, raw| members.push((name, raw)));
-        self.format.observe(outcome.is_ok());
+        self.format.observe(if outcome.is_ok() { ValueKind::Object } else { ValueKind::Other });
         if outcome.is_err() {
             self.undecoded.add(partition, offset);
             return;
