@@ -10,9 +10,20 @@ use strandline_sql::PgType;
 use super::cell::Column;
 use super::{EncodeError, Format, TextStyle, WireColumn, text, write_value};
 
-/// The element type to write `items` as, when `pg_type` is an array that can hold them.
-pub(crate) fn element_of(items: &Column, pg_type: PgType) -> Option<PgType> {
-    pg_type.element().filter(|_| !items.arrow_type().is_nested())
+/// One array value: a range of a column of elements.
+pub(crate) struct ArrayValue<'a> {
+    items: &'a Column,
+    rows: Range<usize>,
+    pg_type: PgType,
+    element: PgType,
+}
+
+impl<'a> ArrayValue<'a> {
+    /// None when `pg_type` is no array that can hold the elements.
+    pub(crate) fn new(items: &'a Column, rows: Range<usize>, pg_type: PgType) -> Option<Self> {
+        let element = pg_type.element().filter(|_| !items.arrow_type().is_nested())?;
+        Some(Self { items, rows, pg_type, element })
+    }
 }
 
 /// Whether a column of this Arrow type is sent as JSON whatever its type says, because no array
@@ -34,14 +45,12 @@ fn is_vector(pg_type: PgType) -> bool {
 }
 
 pub(crate) fn write_text(
-    items: &Column,
-    rows: Range<usize>,
-    element: PgType,
-    pg_type: PgType,
+    array: &ArrayValue<'_>,
     style: &TextStyle,
     out: &mut BytesMut,
 ) -> Result<(), EncodeError> {
-    let vector = is_vector(pg_type);
+    let ArrayValue { items, rows, pg_type, element } = array;
+    let vector = is_vector(*pg_type);
     if !vector {
         out.put_u8(b'{');
     }
@@ -53,7 +62,7 @@ pub(crate) fn write_text(
             None => out.put_slice(b"NULL"),
             Some(cell) => {
                 let start = out.len();
-                text::write(&cell, element, style, out)?;
+                text::write(&cell, *element, style, out)?;
                 quote_from(start, out);
             }
         }
@@ -87,13 +96,11 @@ fn quote_from(start: usize, out: &mut BytesMut) {
 }
 
 pub(crate) fn write_binary(
-    items: &Column,
-    rows: Range<usize>,
-    element: PgType,
-    pg_type: PgType,
+    array: &ArrayValue<'_>,
     style: &TextStyle,
     out: &mut BytesMut,
 ) -> Result<(), EncodeError> {
+    let ArrayValue { items, rows, pg_type, element } = array;
     let has_nulls = rows.clone().any(|row| items.cell(row).is_none());
     out.put_i32(i32::from(!rows.is_empty()));
     out.put_i32(i32::from(has_nulls));
@@ -102,7 +109,7 @@ pub(crate) fn write_binary(
         return Ok(());
     }
     out.put_i32(i32::try_from(rows.len()).expect("Arrow list offsets are i32"));
-    out.put_i32(if is_vector(pg_type) { 0 } else { 1 });
-    let wire = WireColumn { pg_type: element, format: Format::Binary };
-    rows.into_iter().try_for_each(|row| write_value(items, row, wire, style, out))
+    out.put_i32(if is_vector(*pg_type) { 0 } else { 1 });
+    let wire = WireColumn { pg_type: *element, format: Format::Binary };
+    rows.clone().try_for_each(|row| write_value(items.cell(row), wire, style, out))
 }

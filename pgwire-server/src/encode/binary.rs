@@ -3,6 +3,7 @@
 use bytes::{BufMut, BytesMut};
 use strandline_sql::PgType;
 
+use super::array::ArrayValue;
 use super::cell::Cell;
 use super::datetime::UNIX_TO_POSTGRES_DAYS;
 use super::{EncodeError, TextStyle, array, json, numeric, record, text};
@@ -20,8 +21,9 @@ pub(crate) fn write(
         Cell::Bool(value) if pg_type == PgType::Bool => out.put_u8(u8::from(*value)),
         Cell::Int(value) => write_integer(i128::from(*value), pg_type, style, out)?,
         Cell::UInt(value) => write_integer(i128::from(*value), pg_type, style, out)?,
-        Cell::Float4(value) => write_float(f64::from(*value), cell, pg_type, style, out)?,
-        Cell::Float8(value) => write_float(*value, cell, pg_type, style, out)?,
+        Cell::Float4(value) if pg_type == PgType::Float4 => out.put_f32(*value),
+        Cell::Float4(value) if pg_type == PgType::Float8 => out.put_f64(f64::from(*value)),
+        Cell::Float8(value) if pg_type == PgType::Float8 => out.put_f64(*value),
         Cell::Numeric { unscaled, scale } if pg_type == PgType::Numeric => {
             numeric::Digits::new(*unscaled, *scale).write_binary(out);
         }
@@ -42,8 +44,8 @@ pub(crate) fn write(
             out.put_i32(value.days);
             out.put_i32(value.months);
         }
-        Cell::List { items, start, end } => match array::element_of(items, pg_type) {
-            Some(element) => array::write_binary(items, *start..*end, element, pg_type, style, out)?,
+        Cell::List { items, start, end } => match ArrayValue::new(items, *start..*end, pg_type) {
+            Some(value) => array::write_binary(&value, style, out)?,
             None => write_json(cell, pg_type, style, out)?,
         },
         Cell::Struct { fields, row } if pg_type == PgType::Record => {
@@ -78,22 +80,6 @@ fn write_integer(
             Ok(value) => write_as_text(&Cell::Int(value), pg_type, style, out)?,
             Err(_) => return Err(out_of_range(value, pg_type)),
         },
-    }
-    Ok(())
-}
-
-fn write_float(
-    value: f64,
-    cell: &Cell<'_>,
-    pg_type: PgType,
-    style: &TextStyle,
-    out: &mut BytesMut,
-) -> Result<(), EncodeError> {
-    match pg_type {
-        #[expect(clippy::cast_possible_truncation, reason = "float4 values came from f32")]
-        PgType::Float4 => out.put_f32(value as f32),
-        PgType::Float8 => out.put_f64(value),
-        _ => write_as_text(cell, pg_type, style, out)?,
     }
     Ok(())
 }

@@ -23,7 +23,7 @@ pub(crate) fn write(cell: &Cell<'_>, style: &TextStyle, out: &mut BytesMut) -> R
         Cell::Bytes(value) => write_string(&String::from_utf8_lossy(value), out),
         Cell::List { items, start, end } => write_array(items, *start..*end, style, out)?,
         Cell::Struct { fields, row } => write_object(fields, *row, style, out)?,
-        Cell::Map { keys, values, start, end } => write_map(keys, values, *start..*end, style, out)?,
+        Cell::Map { keys, values, start, end } => write_map((keys, values), *start..*end, style, out)?,
         Cell::Float4(_)
         | Cell::Float8(_)
         | Cell::Date(_)
@@ -92,8 +92,7 @@ fn write_object(
 }
 
 fn write_map(
-    keys: &Column,
-    values: &Column,
+    (keys, values): (&Column, &Column),
     rows: std::ops::Range<usize>,
     style: &TextStyle,
     out: &mut BytesMut,

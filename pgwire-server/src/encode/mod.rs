@@ -22,6 +22,7 @@ use datafusion::arrow::record_batch::RecordBatch;
 use strandline_sql::PgType;
 
 pub(crate) use array::is_nested_list;
+use cell::Cell;
 pub(crate) use cell::Column;
 pub(crate) use datetime::{PgTimestamp, TimeZone, UNIX_TO_POSTGRES_DAYS};
 
@@ -122,7 +123,7 @@ impl EncodableBatch {
         let count = u16::try_from(self.columns.len()).expect("Describe bounds the column count");
         out.put_u16(count);
         for (column, wire) in &self.columns {
-            write_value(column, row, *wire, style, out)?;
+            write_value(column.cell(row), *wire, style, out)?;
         }
         patch_length(out, message, out.len() - message)
     }
@@ -130,13 +131,12 @@ impl EncodableBatch {
 
 /// Writes the length-prefixed value, or -1 for NULL.
 fn write_value(
-    column: &Column,
-    row: usize,
+    cell: Option<Cell<'_>>,
     wire: WireColumn,
     style: &TextStyle,
     out: &mut BytesMut,
 ) -> Result<(), EncodeError> {
-    let Some(cell) = column.cell(row) else {
+    let Some(cell) = cell else {
         out.put_i32(-1);
         return Ok(());
     };

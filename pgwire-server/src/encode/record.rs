@@ -55,6 +55,6 @@ pub(crate) fn write_binary(
     fields.iter().try_for_each(|(_, column)| {
         let pg_type = PgType::of_arrow(column.arrow_type());
         out.put_u32(pg_type.oid());
-        write_value(column, row, WireColumn { pg_type, format: Format::Binary }, style, out)
+        write_value(column.cell(row), WireColumn { pg_type, format: Format::Binary }, style, out)
     })
 }

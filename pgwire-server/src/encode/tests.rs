@@ -24,7 +24,7 @@ fn encode(
 ) -> Result<Vec<u8>, EncodeError> {
     let column = Column::read(&array)?;
     let mut out = BytesMut::new();
-    write_value(&column, 0, WireColumn { pg_type, format }, style, &mut out)?;
+    write_value(column.cell(0), WireColumn { pg_type, format }, style, &mut out)?;
     let (length, value) = out.split_at(4);
     let length = i32::from_be_bytes(length.try_into().unwrap());
     assert_eq!(usize::try_from(length).unwrap_or(0), value.len());

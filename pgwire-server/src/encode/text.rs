@@ -6,6 +6,7 @@ use bytes::{BufMut, BytesMut};
 use datafusion::arrow::datatypes::i256;
 use strandline_sql::PgType;
 
+use super::array::ArrayValue;
 use super::cell::Cell;
 use super::{EncodeError, TextStyle, array, datetime, float, json, numeric, record};
 
@@ -33,8 +34,8 @@ pub(crate) fn write(
             value.write_text((pg_type == PgType::Timestamptz).then_some(&style.zone), out);
         }
         Cell::Interval(value) => value.write_text(out),
-        Cell::List { items, start, end } => match array::element_of(items, pg_type) {
-            Some(element) => array::write_text(items, *start..*end, element, pg_type, style, out)?,
+        Cell::List { items, start, end } => match ArrayValue::new(items, *start..*end, pg_type) {
+            Some(value) => array::write_text(&value, style, out)?,
             None => json::write(cell, style, out)?,
         },
         Cell::Struct { fields, row } if pg_type == PgType::Record => {
