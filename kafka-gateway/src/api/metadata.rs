@@ -10,7 +10,7 @@
 //! # Version notes
 //! - 0: an empty list means all topics. 1 and later: null means all, empty means none.
 //! - Before 4 there is no field that forbids the creation, so it is allowed.
-//! - 10 and 11 answer with topic ids; only 12 may ask by id.
+//! - 10 and 11 answer with topic ids; only 12 may ask by id, and then the name is not looked at.
 
 use std::collections::BTreeSet;
 use std::sync::Arc;
@@ -112,7 +112,9 @@ async fn find_or_create(
     auto_create: AutoCreate,
 ) -> Result<Found, ErrorCode> {
     let snapshot = context.log().snapshot();
-    let Some(name) = &requested.name else {
+    let by_id = context.version >= BY_ID_SINCE && !requested.topic_id.is_nil();
+    // Beside an id, some clients send an empty name and not a null one.
+    let Some(name) = requested.name.as_ref().filter(|_| !by_id) else {
         return find_by_id(context, snapshot, requested);
     };
     context.authorize(Operation::Describe, Resource::Topic(name))?;

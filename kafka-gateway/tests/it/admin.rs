@@ -129,6 +129,11 @@ async fn topics_are_found_by_id_from_version_12_on() {
     };
     let found = client.call(12, &by_id(id)).await.topics.remove(0);
     assert_eq!((found.error_code, found.name), (0, Some(topic_name("t"))));
+    // As the Java client asks.
+    let mut empty_name = by_id(id);
+    empty_name.topics.as_mut().unwrap()[0].name = Some(topic_name(""));
+    let found = client.call(12, &empty_name).await.topics.remove(0);
+    assert_eq!((found.error_code, found.name), (0, Some(topic_name("t"))));
     let unknown = client.call(12, &by_id(Uuid::from_u128(7))).await.topics.remove(0);
     assert_eq!((unknown.error_code, unknown.topic_id), (UNKNOWN_TOPIC_ID, Uuid::from_u128(7)));
     assert_eq!(client.call(10, &by_id(id)).await.topics[0].error_code, INVALID_REQUEST);
