@@ -8,8 +8,9 @@
 //! - Null metadata is stored as an empty text.
 //!
 //! # Version notes
-//! - 2 to 4: a retention time, which is ignored. 6: leader epochs. 7: instance ids, which no member
-//!   has. 9 would bring the protocol of KIP-848.
+//! - 2 to 4: a retention time, which is ignored. 6: leader epochs. 7: instance ids, which are ignored:
+//!   a client that has one joined without it, because JoinGroup is not served in a version that takes
+//!   it. 9 would bring the protocol of KIP-848.
 
 use std::collections::VecDeque;
 
@@ -50,9 +51,6 @@ pub(super) async fn answer(context: Context, request: OffsetCommitRequest) -> Of
 
 async fn check_member(context: &Context, request: &OffsetCommitRequest) -> Result<(), ErrorCode> {
     context.authorize(Operation::Read, Resource::Group(&request.group_id))?;
-    if request.group_instance_id.is_some() {
-        return Err(ErrorCode::UnknownMemberId);
-    }
     let input = Input::Commit {
         member_id: request.member_id.to_string(),
         generation: request.generation_id_or_member_epoch,

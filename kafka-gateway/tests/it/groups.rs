@@ -257,6 +257,8 @@ async fn only_members_of_the_generation_commit_while_there_are_any() {
     let member = commit(0, 1, None).with_member_id(joined.member_id.clone());
     let current = member.clone().with_generation_id_or_member_epoch(joined.generation_id);
     assert_eq!(committed(client.call(8, &current).await), 0);
+    let with_instance_id = current.with_group_instance_id(Some(StrBytes::from_static_str("i")));
+    assert_eq!(committed(client.call(8, &with_instance_id).await), 0);
     let older = member.with_generation_id_or_member_epoch(joined.generation_id - 1);
     assert_eq!(committed(client.call(8, &older).await), ILLEGAL_GENERATION);
 }
