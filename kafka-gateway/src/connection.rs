@@ -16,7 +16,6 @@ use futures::FutureExt;
 use futures::future::BoxFuture;
 use futures::stream::{FuturesOrdered, StreamExt};
 use kafka_protocol::messages::ApiKey;
-use strandline_storage::seam::Clock;
 use thiserror::Error;
 use tokio::io::{AsyncRead, AsyncWrite, AsyncWriteExt};
 use tokio::net::TcpStream;
@@ -26,10 +25,8 @@ use crate::api::{self, Answer, Api, Body, RequestError, Running, Turn};
 use crate::context::{Connection, Context, Gateway};
 use crate::frame::{FrameError, FrameLimits, RequestHead, read_frame, read_length, take_client_id};
 use crate::guard::MalformedRequest;
+use crate::memory::Memory;
 use crate::telemetry;
-
-/// Frames below this need no bytes of the budget for requests.
-const SMALL_FRAME_BYTES: usize = 64 * 1024;
 
 /// Why a connection ended, other than by its client's wish.
 #[derive(Debug, Error)]
@@ -111,7 +108,7 @@ struct Item {
     context: Context,
     running: Running,
     began: Duration,
-    request_bytes: Option<OwnedSemaphorePermit>,
+    memory: Memory,
     in_flight: OwnedSemaphorePermit,
     /// Dropped when the answer is written: the next request of the same kind begins then.
     turn: Option<oneshot::Sender<()>>,
@@ -140,11 +137,11 @@ impl Reader {
                 () = self.items.closed() => return Ok(()),
             };
             let Some(length) = self.next_length(socket).await? else { return Ok(()) };
-            let (frame, request_bytes) = tokio::select! {
+            let (frame, memory) = tokio::select! {
                 read = self.read_frame(socket, length) => read?,
                 () = self.items.closed() => return Ok(()),
             };
-            let item = self.begin(frame, permit, request_bytes).await?;
+            let item = self.begin(frame, permit, memory).await?;
             if self.items.send(item).await.is_err() {
                 return Ok(());
             }
@@ -181,21 +178,10 @@ impl Reader {
         &self,
         socket: &mut R,
         length: usize,
-    ) -> Result<(Bytes, Option<OwnedSemaphorePermit>), FrameError> {
-        let request_bytes = self.reserve(length).await;
-        let frame = read_frame(socket, length, self.limits(), self.gateway.clock()).await?;
-        Ok((frame, request_bytes))
-    }
-
-    /// Large frames wait here while all of them together take too much memory.
-    async fn reserve(&self, length: usize) -> Option<OwnedSemaphorePermit> {
-        if length < SMALL_FRAME_BYTES {
-            return None;
-        }
-        let bytes = length.min(self.gateway.settings.request_bytes_max);
-        let permits = u32::try_from(bytes).unwrap_or(u32::MAX);
-        let permit = self.gateway.request_bytes.clone().acquire_many_owned(permits).await;
-        Some(permit.expect("the budget is never closed"))
+    ) -> Result<(Bytes, Memory), FrameError> {
+        let mut memory = self.gateway.request_memory.empty();
+        let frame = read_frame(socket, length, self.limits(), &mut memory).await?;
+        Ok((frame, memory))
     }
 
     /// Begins one request. Its first part ends here, so that requests are begun in order.
@@ -203,7 +189,7 @@ impl Reader {
         &mut self,
         mut frame: Bytes,
         in_flight: OwnedSemaphorePermit,
-        request_bytes: Option<OwnedSemaphorePermit>,
+        memory: Memory,
     ) -> Result<Item, ConnectionError> {
         let began = self.gateway.clock().monotonic();
         let head = RequestHead::take_from(&mut frame).map_err(ConnectionError::Head)?;
@@ -224,7 +210,7 @@ impl Reader {
             }
         };
         let (running, turn) = self.turns.take(api.turn, running);
-        Ok(Item { head, api, context, running, began, request_bytes, in_flight, turn })
+        Ok(Item { head, api, context, running, began, memory, in_flight, turn })
     }
 }
 
@@ -275,21 +261,21 @@ struct Answered {
     head: RequestHead,
     api: &'static Api,
     answer: Answer,
-    ends: (OwnedSemaphorePermit, Option<OwnedSemaphorePermit>, Option<oneshot::Sender<()>>),
+    ends: (OwnedSemaphorePermit, Memory, Option<oneshot::Sender<()>>),
 }
 
 type Finishing<'a> = BoxFuture<'a, Result<Answered, ConnectionError>>;
 
 fn finish(gateway: &Gateway, item: Item) -> Finishing<'_> {
     async move {
-        let Item { head, api, context, running, began, request_bytes, in_flight, turn } = item;
+        let Item { head, api, context, running, began, memory, in_flight, turn } = item;
         let answer = running.await.map_err(|error| {
             let version = head.api_version;
             ConnectionError::Request { api: api.name, version, error }
         })?;
         let took = gateway.clock().monotonic().saturating_sub(began);
         telemetry::request_answered(api.name, context.first_error(), took);
-        Ok(Answered { head, api, answer, ends: (in_flight, request_bytes, turn) })
+        Ok(Answered { head, api, answer, ends: (in_flight, memory, turn) })
     }
     .boxed()
 }
@@ -338,29 +324,32 @@ async fn write_answer<W: AsyncWrite + Unpin>(
     answered: Answered,
 ) -> Result<(), ConnectionError> {
     let Answered { head, api, answer, ends } = answered;
-    let Answer { body, reserved } = answer;
+    let Answer { body, memory } = answer;
+    let memory = memory.unwrap_or_else(|| gateway.response_memory.empty());
     if let Some(body) = body {
         let encoding = api.answer_header_encoding(head.api_version);
         let bytes = body.size_bytes();
         let frame = body.into_frame(head.correlation_id, encoding);
         let frame = frame.ok_or(ConnectionError::AnswerTooLarge { api: api.name, bytes })?;
-        write_frame(socket, frame, gateway.clock(), gateway.settings.slow_reader_timeout).await?;
+        write_frame(socket, frame, memory, gateway.settings.slow_reader_timeout).await?;
     }
-    drop((ends, reserved));
+    drop(ends);
     Ok(())
 }
 
 async fn write_frame<W: AsyncWrite + Unpin>(
     socket: &mut W,
     mut frame: Body,
-    clock: &dyn Clock,
+    mut memory: Memory,
     slow_reader_timeout: Duration,
 ) -> Result<(), ConnectionError> {
     while frame.has_remaining() {
         tokio::select! {
-            written = socket.write_buf(&mut frame) => written.map_err(ConnectionError::Write)?,
-            () = clock.sleep(slow_reader_timeout) => return Err(ConnectionError::SlowReader(slow_reader_timeout)),
-        };
+            written = socket.write_buf(&mut frame) => {
+                memory.give_back(written.map_err(ConnectionError::Write)?);
+            }
+            waited = memory.stalled(slow_reader_timeout) => return Err(ConnectionError::SlowReader(waited)),
+        }
     }
     Ok(())
 }

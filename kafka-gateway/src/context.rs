@@ -11,12 +11,13 @@ use futures::future::{Either, select};
 use strandline_storage::ids::TopicPartition;
 use strandline_storage::log::{Log, Snapshot, Topic, WriteError};
 use strandline_storage::seam::Clock;
-use tokio::sync::{Semaphore, watch};
+use tokio::sync::watch;
 
 use crate::authorize::{Decision, Operation, Principal, Resource, authorize};
 use crate::error_code::{ErrorCode, NONE};
 use crate::group::coordinator::GroupCoordinator;
 use crate::group::{GroupError, Input, Reply};
+use crate::memory::MemoryBudget;
 use crate::settings::GatewaySettings;
 
 /// Producer ids are taken from the log in blocks of this many.
@@ -28,10 +29,10 @@ pub(crate) struct Gateway {
     pub(crate) log: Log,
     pub(crate) settings: GatewaySettings,
     pub(crate) groups: Arc<GroupCoordinator>,
-    /// Bytes that large request frames may still take.
-    pub(crate) request_bytes: Arc<Semaphore>,
-    /// Bytes that Fetch answers may still take.
-    pub(crate) response_bytes: Arc<Semaphore>,
+    /// For large request frames.
+    pub(crate) request_memory: Arc<MemoryBudget>,
+    /// For Fetch answers.
+    pub(crate) response_memory: Arc<MemoryBudget>,
     producer_ids: Mutex<Range<i64>>,
     /// True once the gateway drains: nothing waits for data any more.
     draining: watch::Receiver<bool>,
@@ -40,11 +41,13 @@ pub(crate) struct Gateway {
 impl Gateway {
     pub(crate) fn new(log: Log, settings: GatewaySettings, draining: watch::Receiver<bool>) -> Arc<Self> {
         let groups = GroupCoordinator::new(&settings, log.seams().clone());
+        let contended_timeout = settings.contended_timeout;
+        let budget = |bytes_max| MemoryBudget::new(bytes_max, contended_timeout, log.seams().clock.clone());
         Arc::new(Self {
-            log,
             groups: Arc::new(groups),
-            request_bytes: Arc::new(Semaphore::new(settings.request_bytes_max)),
-            response_bytes: Arc::new(Semaphore::new(settings.response_bytes_max)),
+            request_memory: budget(settings.request_bytes_max),
+            response_memory: budget(settings.response_bytes_max),
+            log,
             settings,
             producer_ids: Mutex::new(0..0),
             draining,

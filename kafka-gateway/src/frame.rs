@@ -6,11 +6,11 @@
 use std::time::Duration;
 
 use bytes::{Buf, BufMut, Bytes, BytesMut};
-use strandline_storage::seam::Clock;
 use thiserror::Error;
 use tokio::io::{AsyncRead, AsyncReadExt};
 
 use crate::guard::{Encoding, MalformedRequest, Walker};
+use crate::memory::Memory;
 
 const LENGTH_BYTES: usize = 4;
 /// A frame's buffer starts no larger than this and grows as bytes arrive.
@@ -108,25 +108,28 @@ pub(crate) async fn read_length<R: AsyncRead + Unpin>(
     }
 }
 
-/// Reads a frame of `length` bytes, which [`read_length`] has checked.
+/// Reads a frame of `length` bytes, which [`read_length`] has checked. Beyond the first buffer, memory
+/// is taken as bytes arrive.
 pub(crate) async fn read_frame<R: AsyncRead + Unpin>(
     socket: &mut R,
     length: usize,
     limits: FrameLimits,
-    clock: &dyn Clock,
+    memory: &mut Memory,
 ) -> Result<Bytes, FrameError> {
     let mut frame = BytesMut::with_capacity(length.min(FIRST_BUFFER_BYTES));
     let mut rest = socket.take(length as u64);
     while frame.len() < length {
         let read = tokio::select! {
             read = rest.read_buf(&mut frame) => read?,
-            () = clock.sleep(limits.stall_timeout) => return Err(FrameError::Stalled(limits.stall_timeout)),
+            waited = memory.stalled(limits.stall_timeout) => return Err(FrameError::Stalled(waited)),
         };
         if read == 0 {
             return Err(FrameError::Truncated);
         }
         if frame.len() == frame.capacity() && frame.len() < length {
-            frame.reserve(frame.len().min(length - frame.len()));
+            let more = frame.len().min(length - frame.len());
+            memory.grow(more).await;
+            frame.reserve(more);
         }
     }
     Ok(frame.freeze())
@@ -137,9 +140,14 @@ mod tests {
     use strandline_storage::seam::Seams;
 
     use super::*;
+    use crate::memory::MemoryBudget;
 
     fn limits() -> FrameLimits {
         FrameLimits { bytes_max: 100, stall_timeout: Duration::from_secs(1) }
+    }
+
+    fn memory() -> Memory {
+        MemoryBudget::new(100, Duration::from_secs(1), Seams::simulated(1).clock).empty()
     }
 
     #[tokio::test]
@@ -155,19 +163,17 @@ mod tests {
 
     #[tokio::test(start_paused = true)]
     async fn a_frame_that_stalls_or_ends_early_is_an_error() {
-        let clock = Seams::simulated(1).clock;
-        let read = read_frame(&mut &b"abc"[..], 4, limits(), clock.as_ref()).await;
+        let read = read_frame(&mut &b"abc"[..], 4, limits(), &mut memory()).await;
         assert!(matches!(read, Err(FrameError::Truncated)));
         let (mut near, _far) = tokio::io::duplex(16);
-        let read = read_frame(&mut near, 4, limits(), clock.as_ref()).await;
+        let read = read_frame(&mut near, 4, limits(), &mut memory()).await;
         assert!(matches!(read, Err(FrameError::Stalled(_))));
     }
 
     #[tokio::test]
     async fn a_frame_ends_where_its_length_says() {
-        let clock = Seams::simulated(1).clock;
         let mut bytes = &b"abcdef"[..];
-        let frame = read_frame(&mut bytes, 4, limits(), clock.as_ref()).await.unwrap();
+        let frame = read_frame(&mut bytes, 4, limits(), &mut memory()).await.unwrap();
         assert_eq!((&frame[..], bytes), (&b"abcd"[..], &b"ef"[..]));
     }
 

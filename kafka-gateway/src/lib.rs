@@ -15,6 +15,7 @@ mod error_code;
 mod frame;
 mod group;
 mod guard;
+mod memory;
 mod server;
 mod settings;
 mod telemetry;

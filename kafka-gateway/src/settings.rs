@@ -32,7 +32,7 @@ pub struct GatewaySettings {
     pub frame_bytes_max: usize,
     /// Requests of one connection that are begun and not yet answered.
     pub in_flight_max: usize,
-    /// Bytes of all large request frames that are held at a time.
+    /// Bytes of all large request frames that are held at a time. One frame may go beyond it.
     pub request_bytes_max: usize,
     /// The most that one Fetch answers with, except that a first batch is always whole.
     pub fetch_bytes_max: usize,
@@ -45,6 +45,9 @@ pub struct GatewaySettings {
     /// A connection whose client takes no byte of its answers is closed after this. Longer than a
     /// consumer may go without polling, because some read their answers only then.
     pub slow_reader_timeout: Duration,
+    /// The same for clients that stall while others wait for the memory that their requests and
+    /// answers hold.
+    pub contended_timeout: Duration,
     /// How long requests in flight may take to be answered when the gateway shuts down.
     pub drain_timeout: Duration,
     /// An offset commit that is not durable by then is answered with a retriable error.
@@ -78,6 +81,7 @@ impl Default for GatewaySettings {
             idle_timeout: Duration::from_secs(600),
             stall_timeout: Duration::from_secs(60),
             slow_reader_timeout: Duration::from_secs(330),
+            contended_timeout: Duration::from_secs(5),
             drain_timeout: Duration::from_secs(10),
             offset_commit_timeout: Duration::from_secs(5),
             offset_metadata_bytes_max: 4096,

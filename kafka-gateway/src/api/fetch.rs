@@ -7,8 +7,8 @@
 //! - The first batch of the first partition that has any is returned whole, whatever the limits
 //!   (KIP-74); after it, whole batches within the limits of the partition and of the request.
 //! - Sessionless: every answer has session id 0, which clients understand as "no session" (KIP-227).
-//! - Memory for an answer is reserved from a budget of all connections, and given back when the
-//!   client has read it. A request that finds the budget low gets less than it asked for.
+//! - Memory for an answer is reserved from a budget of all connections, and given back as the
+//!   client reads it. A request that finds the budget low gets less than it asked for.
 //!
 //! # Version notes
 //! - 5: log start offset. 7: sessions. 9: leader epochs. 11: rack (ignored). 12: diverging epochs.
@@ -22,13 +22,13 @@ use kafka_protocol::messages::fetch_request::FetchPartition;
 use strandline_storage::format::BatchHeader;
 use strandline_storage::ids::TopicPartition;
 use strandline_storage::log::{FetchOptions, Fetched, FirstBatch, Isolation, PartitionView, Snapshot};
-use tokio::sync::OwnedSemaphorePermit;
 
 use super::fetch_encoding::{FetchAnswer, PartitionAnswer, TopicAnswer, encode};
 use super::{Answer, Begin, Running, decode};
 use crate::authorize::{Operation, Resource};
 use crate::context::{Context, Gateway, check_leader_epoch, find_partition};
 use crate::error_code::{ErrorCode, NONE};
+use crate::memory::Memory;
 use crate::telemetry;
 
 /// What a request gets when the budget of all answers is used up.
@@ -52,7 +52,7 @@ pub(super) fn begin(context: Context, body: Bytes) -> Begin {
 async fn answer(context: &Context, request: FetchRequest) -> Answer {
     if let Err(error) = check_session(&request) {
         let answer = FetchAnswer { error_code: context.code(error), topics: Vec::new() };
-        return Answer { body: Some(encode(answer, context.version)), reserved: None };
+        return Answer { body: Some(encode(answer, context.version)), memory: None };
     }
     let limits = Limits::new(context, &request);
     let ids = partition_ids(&context.log().snapshot(), &request);
@@ -63,9 +63,9 @@ async fn answer(context: &Context, request: FetchRequest) -> Answer {
     loop {
         let plans = Plans::new(context, &request, &limits);
         if patience == Patience::Over || plans.answers_at_once(&limits) {
-            let (answer, reserved) = read(context, plans, &limits).await;
+            let (answer, memory) = read(context, plans, &limits).await;
             if patience == Patience::Over || answer.has_error() || answer.size_bytes() >= limits.bytes_min {
-                return finish(context, answer, reserved);
+                return finish(context, answer, memory);
             }
         }
         tokio::select! {
@@ -233,14 +233,10 @@ fn diverging_epoch(view: &PartitionView, requested: &FetchPartition) -> Option<(
 }
 
 /// Reads what was planned, in the order of the request, within its limits and the budget.
-async fn read<'a>(
-    context: &Context,
-    plans: Plans<'a>,
-    limits: &Limits,
-) -> (FetchAnswer<'a>, OwnedSemaphorePermit) {
+async fn read<'a>(context: &Context, plans: Plans<'a>, limits: &Limits) -> (FetchAnswer<'a>, Memory) {
     let wanted = plans.bytes_wanted().min(limits.bytes_max);
-    let mut reserved = reserve(&context.gateway, wanted).await;
-    let limit = reserved.num_permits().min(limits.bytes_max);
+    let mut memory = reserve(&context.gateway, wanted).await;
+    let limit = memory.bytes().min(limits.bytes_max);
     let mut bytes = 0;
     let mut topics = Vec::with_capacity(plans.topics.len());
     for (topic, plans) in plans.topics {
@@ -255,22 +251,20 @@ async fn read<'a>(
         }
         topics.push(TopicAnswer { topic, partitions });
     }
-    drop(reserved.split(reserved.num_permits().saturating_sub(bytes)));
-    (FetchAnswer { error_code: NONE, topics }, reserved)
+    memory.give_back(memory.bytes().saturating_sub(bytes));
+    (FetchAnswer { error_code: NONE, topics }, memory)
 }
 
 /// Takes bytes from the budget of all answers: what is wanted, but no more than half of what is left,
-/// so that clients that do not read cannot take it all; and waits while there is nothing.
-async fn reserve(gateway: &Gateway, wanted: usize) -> OwnedSemaphorePermit {
-    let budget = &gateway.response_bytes;
-    let permits = |bytes: usize| u32::try_from(bytes).unwrap_or(u32::MAX);
-    let share = (budget.available_permits() / 2).max(RESERVED_BYTES_MIN);
-    if let Ok(permit) = budget.clone().try_acquire_many_owned(permits(wanted.min(share))) {
-        return permit;
+/// so that clients that do not read cannot take it all; and waits while there is nothing, which ends
+/// the connections of clients that hold some and stall.
+async fn reserve(gateway: &Gateway, wanted: usize) -> Memory {
+    let budget = &gateway.response_memory;
+    let share = (budget.available_bytes() / 2).max(RESERVED_BYTES_MIN);
+    if let Some(memory) = budget.try_take(wanted.min(share)) {
+        return memory;
     }
-    let little = wanted.min(RESERVED_BYTES_MIN).min(gateway.settings.response_bytes_max);
-    let permit = budget.clone().acquire_many_owned(permits(little)).await;
-    permit.expect("the budget is never closed")
+    budget.take(wanted.min(RESERVED_BYTES_MIN).min(gateway.settings.response_bytes_max)).await
 }
 
 /// `(bytes, limit)`: what was read of other partitions, and what all may have together.
@@ -301,10 +295,10 @@ async fn read_partition(
     }
 }
 
-fn finish(context: &Context, answer: FetchAnswer<'_>, reserved: OwnedSemaphorePermit) -> Answer {
+fn finish(context: &Context, answer: FetchAnswer<'_>, memory: Memory) -> Answer {
     let batches = answer.topics.iter().flat_map(|topic| topic.partitions.iter().flat_map(|one| &one.batches));
     let records = batches.filter_map(|batch| BatchHeader::parse(batch).ok());
     let records: u64 = records.map(|header| u64::try_from(header.record_count).unwrap_or(0)).sum();
     telemetry::fetched(records, answer.size_bytes() as u64);
-    Answer { body: Some(encode(answer, context.version)), reserved: Some(reserved) }
+    Answer { body: Some(encode(answer, context.version)), memory: Some(memory) }
 }

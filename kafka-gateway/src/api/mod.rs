@@ -33,7 +33,6 @@ use futures::future::{BoxFuture, ready};
 use kafka_protocol::messages::ApiKey;
 use kafka_protocol::protocol::{Decodable, Encodable};
 use thiserror::Error;
-use tokio::sync::OwnedSemaphorePermit;
 
 pub(crate) use self::api_versions::unsupported_version_answer;
 pub(crate) use self::table::{TABLE, find};
@@ -41,6 +40,7 @@ use crate::context::Context;
 use crate::frame::answer_head;
 use crate::guard::shape::Field;
 use crate::guard::{self, Encoding, MalformedRequest};
+use crate::memory::Memory;
 
 /// One API that is served.
 pub(crate) struct Api {
@@ -112,8 +112,8 @@ pub(crate) enum RequestError {
 pub(crate) struct Answer {
     /// `None`: the client expects no answer.
     pub(crate) body: Option<Body>,
-    /// Given back once the answer is written.
-    pub(crate) reserved: Option<OwnedSemaphorePermit>,
+    /// Given back as the answer is written.
+    pub(crate) memory: Option<Memory>,
 }
 
 /// The parts of an answer's body, so that batches need not be copied into one buffer.
@@ -193,5 +193,5 @@ fn encode<Response: Encodable>(response: &Response, version: i16) -> Result<Answ
     response.encode(&mut bytes, version).map_err(|error| RequestError::Unencodable(error.to_string()))?;
     let mut body = Body::default();
     body.push(bytes.freeze());
-    Ok(Answer { body: Some(body), reserved: None })
+    Ok(Answer { body: Some(body), memory: None })
 }

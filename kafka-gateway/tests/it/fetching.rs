@@ -189,6 +189,35 @@ async fn clients_that_do_not_read_do_not_stop_the_others() {
 }
 
 #[tokio::test]
+async fn clients_that_stall_lose_their_connection_when_others_need_the_memory() {
+    let small = strandline_kafka_gateway::GatewaySettings {
+        response_bytes_max: 16_000_000,
+        contended_timeout: Duration::from_millis(100),
+        ..settings()
+    };
+    let gateway = TestGateway::start_with(small).await;
+    let mut client = gateway.connect().await;
+    client.create_topic("t", 1).await;
+    for _ in 0..10 {
+        client.produce("t", 0, batch(&[(1, &vec![7; 900_000])])).await;
+    }
+    let everything = Fetch { max_bytes: 50_000_000, ..Fetch::from(0) };
+    let mut slow = Vec::new();
+    for _ in 0..20 {
+        let mut connection = gateway.connect().await;
+        // More than the buffers of the sockets take.
+        for _ in 0..20 {
+            connection.send(11, &fetch_request("t", 0, everything)).await;
+        }
+        slow.push(connection);
+    }
+    for offset in 0..10 {
+        let partition = client.fetch("t", 0, Fetch::from(offset)).await;
+        assert!(partition.records.is_some_and(|records| records.len() > 900_000));
+    }
+}
+
+#[tokio::test]
 async fn a_client_that_goes_away_leaves_no_waiting_fetch_behind() {
     let one = strandline_kafka_gateway::GatewaySettings { connections_max: 1, ..settings() };
     let gateway = TestGateway::start_with(one).await;

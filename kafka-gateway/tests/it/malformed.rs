@@ -1,5 +1,7 @@
 //! Bad input closes its own connection, and changes and harms nothing else.
 
+use std::time::Duration;
+
 use bytes::{BufMut, BytesMut};
 use kafka_protocol::messages::{ApiKey, ProduceRequest, RequestHeader};
 use kafka_protocol::protocol::{Encodable, HeaderVersion};
@@ -98,6 +100,44 @@ async fn a_frame_that_ends_with_its_connection_stores_nothing() {
     bad.socket.shutdown().await.unwrap();
     bad.assert_closed().await;
     scene.is_unharmed().await;
+}
+
+#[tokio::test]
+async fn announced_bytes_take_no_memory_from_others() {
+    let settings = GatewaySettings { request_bytes_max: 1_000_000, ..settings() };
+    let gateway = TestGateway::start_with(settings).await;
+    let mut good = gateway.connect().await;
+    good.create_topic("t", 1).await;
+    let mut announcing = Vec::new();
+    for _ in 0..3 {
+        let mut bad = gateway.connect().await;
+        bad.socket.write_u32(100_000_000).await.unwrap();
+        bad.socket.write_all(&[0; 1000]).await.unwrap();
+        announcing.push(bad);
+    }
+    let appended = good.produce("t", 0, batch(&[(1, &vec![7; 900_000])])).await;
+    assert_eq!((appended.error_code, appended.base_offset), (0, 0));
+}
+
+#[tokio::test]
+async fn a_large_request_that_stalls_gives_its_memory_to_others() {
+    let settings = GatewaySettings {
+        request_bytes_max: 200_000,
+        contended_timeout: Duration::from_millis(100),
+        ..settings()
+    };
+    let gateway = TestGateway::start_with(settings).await;
+    let mut good = gateway.connect().await;
+    good.create_topic("t", 1).await;
+    let mut stalled = Vec::new();
+    for _ in 0..4 {
+        let mut bad = gateway.connect().await;
+        bad.socket.write_u32(100_000_000).await.unwrap();
+        bad.socket.write_all(&[0; 400_000]).await.unwrap();
+        stalled.push(bad);
+    }
+    let appended = good.produce("t", 0, batch(&[(1, &vec![7; 900_000])])).await;
+    assert_eq!(appended.error_code, 0);
 }
 
 #[tokio::test]
