@@ -235,7 +235,9 @@ impl PgType {
             DataType::Int8 | DataType::Int16 | DataType::UInt8 => Self::Int2,
             DataType::Int32 | DataType::UInt16 => Self::Int4,
             // A count or a row number is a bigint in PostgreSQL, whatever its sign is here.
-            DataType::Int64 | DataType::UInt32 | DataType::UInt64 => Self::Int8,
+            DataType::Int64 | DataType::UInt64 => Self::Int8,
+            // The catalogs alone have it, and an aggregate drops the metadata that would say so.
+            DataType::UInt32 => Self::Oid,
             DataType::Float16 | DataType::Float32 => Self::Float4,
             DataType::Float64 => Self::Float8,
             DataType::Decimal32(..)

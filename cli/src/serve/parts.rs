@@ -78,8 +78,14 @@ impl Parts {
 
     pub fn spawn_pg(&mut self, listener: TcpListener, log: Log, config: &Config, stop: &Stop) {
         let engine = Engine::start(log, engine_settings(config));
-        let served = strandline_pgwire_server::serve(listener, engine, pg_settings(config), stop.receiver());
-        self.spawn(async move { served.await.map_err(|error| format!("the Postgres port failed: {error}")) });
+        let settings = pg_settings(config);
+        let served = strandline_pgwire_server::serve(listener, engine.clone(), settings, stop.receiver());
+        self.spawn(async move {
+            let served = served.await.map_err(|error| format!("the Postgres port failed: {error}"));
+            // While the log still takes writes: what was learnt of columns is stored.
+            engine.close().await;
+            served
+        });
     }
 
     /// Resolves when a part fails; parts that end in order are let go.
