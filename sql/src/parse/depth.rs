@@ -8,7 +8,7 @@ use datafusion::sql::sqlparser::tokenizer::{Token, TokenWithSpan};
 use crate::error::{SqlError, SqlErrorKind};
 
 /// Operators in one chain, and how many chains of the parentheses around it add up; a cast counts as
-/// [`CAST_WEIGHT`].
+/// `CAST_WEIGHT`.
 pub const CHAINED_OPERATORS_MAX: usize = 600;
 
 /// ANDs and ORs in one chain.
