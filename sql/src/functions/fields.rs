@@ -35,8 +35,24 @@ fn is_of_minute(field: &str) -> bool {
 fn field(inputs: &Inputs) -> Result<ArrayRef> {
     let fields = inputs.texts(0)?;
     let first = inputs.rows().find_map(|row| fields.get(row)).unwrap_or("second");
-    let values = if is_of_minute(first) { of_minute(inputs, first)? } else { of_date(inputs, first)? };
+    let values = if is_of_minute(first) {
+        of_minute(inputs, first)?
+    } else if first == "epoch" {
+        let intervals = intervals(inputs, 1)?;
+        inputs.rows().map(|row| intervals.native(row).map(seconds)).collect()
+    } else {
+        of_date(inputs, first)?
+    };
     Ok(Arc::new(values))
+}
+
+/// The length of an interval, with years of 365.25 and months of 30 days.
+fn seconds(interval: IntervalMonthDayNano) -> f64 {
+    let days = f64::from(interval.months / 12) * 365.25
+        + f64::from(interval.months % 12) * 30.0
+        + f64::from(interval.days);
+    let (whole, rest) = (interval.nanoseconds / 1_000_000_000, interval.nanoseconds % 1_000_000_000);
+    (days * 86_400.0 + whole as f64) + rest as f64 / 1e9
 }
 
 /// Seconds and their parts, with the fraction.

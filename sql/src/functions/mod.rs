@@ -3,6 +3,7 @@
 //! Those whose names begin with `strandline_` are put in by the rewriter and are no part of the
 //! language.
 
+mod arithmetic;
 mod catalog;
 mod fields;
 mod headers;
@@ -49,6 +50,14 @@ pub(crate) const FIELD: &str = "strandline_field";
 pub(crate) const TO_TIMESTAMP: &str = "strandline_to_timestamp";
 /// `(text, pattern, zone)`.
 pub(crate) const TO_DATE: &str = "strandline_to_date";
+/// `(operators, integer, integer, ...)`: `+`, `-` and `*` from left to right, without wrapping.
+pub(crate) const CHECKED: &str = "strandline_checked";
+/// `(interval)`: the number that intervals are compared by.
+pub(crate) const INTERVAL_ORDER: &str = "strandline_interval_order";
+/// `(float)`: the nearest whole number, of two the even one.
+pub(crate) const ROUND_HALF_EVEN: &str = "strandline_round_half_even";
+/// `(time, interval, zone, sign)`: an instant plus an interval whose days are those of a zone.
+pub(crate) const SHIFT: &str = "strandline_shift";
 /// `(interval, number)`.
 pub(crate) const INTERVAL_MULTIPLY: &str = "strandline_interval_multiply";
 /// `(interval, number)`.
@@ -104,6 +113,7 @@ pub struct FunctionContext {
 /// When the registry does not take a function.
 pub fn register_functions(registry: &mut dyn FunctionRegistry, context: &FunctionContext) -> Result<()> {
     let pure = [
+        arithmetic::functions(),
         catalog::functions(),
         fields::functions(),
         headers::functions(),

@@ -210,9 +210,13 @@ impl Inputs {
         }
     }
 
+    pub(crate) fn is_constant(&self, index: usize) -> bool {
+        self.columns.get(index).is_some_and(|(_, constant)| *constant)
+    }
+
     /// The row of an argument's array that belongs to a row of the batch.
     pub(crate) fn row_of(&self, index: usize, row: usize) -> usize {
-        if self.columns.get(index).is_some_and(|(_, constant)| *constant) { 0 } else { row }
+        if self.is_constant(index) { 0 } else { row }
     }
 
     /// One argument as another Arrow type.
@@ -254,7 +258,7 @@ impl Inputs {
         index: usize,
         array: ArrayRef,
     ) -> Result<Column<A>> {
-        let constant = self.columns.get(index).is_some_and(|(_, constant)| *constant);
+        let constant = self.is_constant(index);
         let any: &dyn Any = array.as_any();
         match any.downcast_ref::<A>() {
             Some(array) => Ok(Column { array: array.clone(), constant }),

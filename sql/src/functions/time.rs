@@ -8,14 +8,14 @@ use std::sync::Arc;
 use chrono::{
     DateTime, Datelike, Days, Months, NaiveDate, NaiveDateTime, NaiveTime, TimeDelta, Timelike, Utc,
 };
-use datafusion::arrow::array::{ArrayRef, Int64Array, IntervalMonthDayNanoArray};
+use datafusion::arrow::array::{ArrayRef, AsArray, Int64Array, IntervalMonthDayNanoArray};
 use datafusion::arrow::compute::cast;
-use datafusion::arrow::datatypes::{DataType, IntervalMonthDayNano, IntervalUnit, TimeUnit};
+use datafusion::arrow::datatypes::{DataType, Int64Type, IntervalMonthDayNano, IntervalUnit, TimeUnit};
 use datafusion::common::{exec_datafusion_err, exec_err, plan_err};
 use datafusion::error::Result;
 
 use super::scalar::{Column, Inputs, Scalar};
-use super::{CEIL_MS, DATE_TRUNC, EXACT_MS, FLOOR_MS, TIMESTAMP, TIMESTAMPTZ, TIMEZONE};
+use super::{CEIL_MS, DATE_TRUNC, EXACT_MS, FLOOR_MS, SHIFT, TIMESTAMP, TIMESTAMPTZ, TIMEZONE};
 use crate::time::literal::{self, Clock};
 use crate::time::zone::Zone;
 
@@ -33,6 +33,7 @@ pub(super) fn functions() -> Vec<Scalar> {
             to_wall_clock,
         ),
         Scalar::new(DATE_TRUNC, (3, 3), |types| time_type(&types[1]), date_trunc),
+        Scalar::new(SHIFT, (4, 4), |types| time_type(&types[0]), shift),
         Scalar::new("date_bin", (2, 3), |types| time_type(&types[1]), |inputs| bucket(inputs, EPOCH_ORIGIN)),
         Scalar::new(
             "time_bucket",
@@ -294,9 +295,10 @@ fn truncate(time: NaiveDateTime, unit: &str) -> Result<Option<NaiveDateTime>> {
     let date = time.date();
     let year = |year: i32| NaiveDate::from_ymd_opt(year, 1, 1);
     let first = |month: u32| NaiveDate::from_ymd_opt(date.year(), month, 1);
-    let day = match unit.to_ascii_lowercase().as_str() {
-        "microsecond" | "microseconds" => return Ok(time.with_nanosecond(time.nanosecond() / 1000 * 1000)),
-        "millisecond" | "milliseconds" => {
+    let unit = unit.to_ascii_lowercase();
+    let day = match unit.strip_suffix('s').unwrap_or(&unit) {
+        "microsecond" => return Ok(time.with_nanosecond(time.nanosecond() / 1000 * 1000)),
+        "millisecond" => {
             return Ok(time.with_nanosecond(time.nanosecond() / 1_000_000 * 1_000_000));
         }
         "second" => return Ok(time.with_nanosecond(0)),
@@ -308,11 +310,54 @@ fn truncate(time: NaiveDateTime, unit: &str) -> Result<Option<NaiveDateTime>> {
         "quarter" => first((date.month() - 1) / 3 * 3 + 1),
         "year" => year(date.year()),
         "decade" => year(date.year().div_euclid(10) * 10),
-        "century" => year((date.year() - 1).div_euclid(100) * 100 + 1),
-        "millennium" => year((date.year() - 1).div_euclid(1000) * 1000 + 1),
+        "century" | "centurie" => year((date.year() - 1).div_euclid(100) * 100 + 1),
+        "millennium" | "millennia" => year((date.year() - 1).div_euclid(1000) * 1000 + 1),
         other => return exec_err!("unit \"{other}\" not recognized for date_trunc"),
     };
     Ok(day.map(|day| day.and_time(NaiveTime::MIN)))
+}
+
+/// The difference of two times as PostgreSQL has it: whole days apart from the rest.
+fn days_and_time(nanos: i64) -> IntervalMonthDayNano {
+    const DAY_NS: i64 = 86_400_000_000_000;
+    let days = i32::try_from(nanos / DAY_NS).expect("64 bits of nanoseconds are some 100,000 days");
+    IntervalMonthDayNano::new(0, days, nanos % DAY_NS)
+}
+
+/// An instant plus or minus an interval: months and days are counted on the clock of a zone.
+fn shift(inputs: &Inputs) -> Result<ArrayRef> {
+    let source = Times::of(inputs, 0)?;
+    let intervals = intervals(inputs, 1)?;
+    let mut zones = Zones::of(inputs, 2)?;
+    let signs = inputs.integers(3)?;
+    let data_type = time_type(inputs.array(0)?.data_type())?;
+    let values = inputs.rows().map(|row| {
+        let (Some(time), Some(interval)) = (source.get(row), intervals.native(row)) else { return Ok(None) };
+        let (Some(zone), Some(sign)) = (zones.get(row)?, signs.get(row)) else { return Ok(None) };
+        match shifted(time, interval, zone, sign).and_then(|time| number(time, source.unit)) {
+            Some(value) => Ok(Some(value)),
+            None => exec_err!("timestamp out of range"),
+        }
+    });
+    times(values, &data_type)
+}
+
+fn shifted(
+    time: DateTime<Utc>,
+    interval: IntervalMonthDayNano,
+    zone: Zone,
+    sign: i64,
+) -> Option<DateTime<Utc>> {
+    let (months, days) = (i64::from(interval.months) * sign, i64::from(interval.days) * sign);
+    let mut time = time;
+    if months != 0 || days != 0 {
+        let local = zone.local(time)?;
+        let count = Months::new(u32::try_from(months.unsigned_abs()).ok()?);
+        let local =
+            if months < 0 { local.checked_sub_months(count)? } else { local.checked_add_months(count)? };
+        time = zone.instant(local.checked_add_signed(TimeDelta::try_days(days)?)?)?;
+    }
+    time.checked_add_signed(TimeDelta::nanoseconds(interval.nanoseconds.checked_mul(sign)?))
 }
 
 /// An argument that holds intervals or durations.
@@ -320,8 +365,9 @@ pub(super) fn intervals(inputs: &Inputs, index: usize) -> Result<Column<Interval
     let target = DataType::Interval(IntervalUnit::MonthDayNano);
     if let DataType::Duration(_) = inputs.array(index)?.data_type() {
         let nanos = inputs.cast(index, &DataType::Duration(TimeUnit::Nanosecond))?;
-        let array = cast(&nanos, &target)?;
-        return inputs.with_array(index, array);
+        let nanos = cast(&nanos, &DataType::Int64)?;
+        let parts = nanos.as_primitive::<Int64Type>().iter().map(|nanos| nanos.map(days_and_time));
+        return inputs.with_array(index, Arc::new(parts.collect::<IntervalMonthDayNanoArray>()));
     }
     inputs.column(index, &target)
 }

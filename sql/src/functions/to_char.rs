@@ -31,7 +31,7 @@ const PATTERNS: &[&str] = &[
     "SSSSS", "SSSS", "MONTH", "Month", "month", "YYYY", "IYYY", "HH24", "HH12", "A.M.", "P.M.", "a.m.",
     "p.m.", "YYY", "MON", "Mon", "mon", "DAY", "Day", "day", "DDD", "FF1", "FF2", "FF3", "FF4", "FF5", "FF6",
     "YY", "MM", "DD", "DY", "Dy", "dy", "ID", "HH", "MI", "SS", "MS", "US", "AM", "PM", "am", "pm", "TZ",
-    "tz", "OF", "WW", "IW", "CC", "Y", "D", "Q", "J",
+    "tz", "OF", "WW", "IW", "CC", "W", "Y", "D", "Q", "J",
 ];
 
 const MONTHS: [&str; 12] = [
@@ -76,7 +76,8 @@ fn pieces(format: &str) -> Vec<Piece<'_>> {
             continue;
         }
         let (fill, body) = match rest.get(..2) {
-            Some("FM" | "fm") => (Fill::Compact, &rest[2..]),
+            // TM would translate names, which are English here, and drops their padding too.
+            Some("FM" | "fm" | "TM" | "tm") => (Fill::Compact, &rest[2..]),
             _ => (Fill::Padded, rest),
         };
         let numeric = |pattern: &&&str| {
@@ -182,6 +183,7 @@ fn write_field(text: &mut String, time: NaiveDateTime, pattern: &str, fill: Fill
         "FF2" => ((micros / 10_000).into(), 2),
         "FF1" => ((micros / 100_000).into(), 1),
         "Q" => (((time.month() - 1) / 3 + 1).into(), 1),
+        "W" => (((time.day() - 1) / 7 + 1).into(), 1),
         "WW" => (((time.ordinal() - 1) / 7 + 1).into(), 2),
         "IW" => (time.iso_week().week().into(), 2),
         "J" => (i64::from(time.date().num_days_from_ce()) + 1_721_425, 1),

@@ -39,6 +39,18 @@ fn text(inputs: &Inputs) -> Result<ArrayRef> {
             let values = intervals(inputs, 0)?;
             inputs.rows().map(|row| values.native(row).map(interval_text)).collect()
         }
+        DataType::Time32(_) | DataType::Time64(_) => {
+            let times = cast(array, &DataType::Utf8)?;
+            let times = times.as_string::<i32>();
+            rows(inputs, array, |index| match times.value(index).split_once('.') {
+                Some((whole, fraction)) => {
+                    let fraction = fraction.trim_end_matches('0');
+                    let dot = if fraction.is_empty() { "" } else { "." };
+                    format!("{whole}{dot}{fraction}")
+                }
+                None => times.value(index).to_owned(),
+            })
+        }
         DataType::Float64 => {
             rows(inputs, array, |index| float_text(array.as_primitive::<Float64Type>().value(index)))
         }

@@ -1,8 +1,9 @@
 //! Pieces of syntax tree that the rewriter puts in.
 
 use datafusion::sql::sqlparser::ast::{
-    BinaryOperator, CastKind, DataType, Expr, Function, FunctionArg, FunctionArgExpr, FunctionArgumentList,
-    FunctionArguments, Ident, ObjectName, ObjectNamePart, UnaryOperator, Value, ValueWithSpan,
+    BinaryOperator, CastKind, DataType, ExactNumberInfo, Expr, Function, FunctionArg, FunctionArgExpr,
+    FunctionArgumentList, FunctionArguments, Ident, ObjectName, ObjectNamePart, UnaryOperator, Value,
+    ValueWithSpan,
 };
 
 /// A name that the planner takes as it is.
@@ -109,6 +110,24 @@ pub(super) fn string_literal(expr: &Expr) -> Option<&str> {
         },
         _ => None,
     }
+}
+
+/// The digits of a number literal, with its sign.
+pub(super) fn number_literal(expr: &Expr) -> Option<String> {
+    match expr {
+        Expr::Nested(inner) => number_literal(inner),
+        Expr::UnaryOp { op: UnaryOperator::Minus, expr } => {
+            number_literal(expr).filter(|digits| !digits.starts_with('-')).map(|digits| format!("-{digits}"))
+        }
+        Expr::Value(ValueWithSpan { value: Value::Number(digits, _), .. }) => Some(digits.clone()),
+        _ => None,
+    }
+}
+
+/// A decimal number with this many digits after the point, and room for 60 before it.
+pub(super) fn decimal(expr: Expr, scale: i64) -> Expr {
+    let precision = u64::try_from(scale).unwrap_or_default() + 60;
+    cast(expr, DataType::Decimal(ExactNumberInfo::PrecisionAndScale(precision, scale)))
 }
 
 /// The number of a parameter: `$3` is 3.

@@ -3,8 +3,9 @@
 
 use datafusion::arrow::datatypes::TimeUnit;
 use datafusion::sql::sqlparser::ast::{
-    BinaryOperator, DataType, Expr, Function, FunctionArg, FunctionArgExpr, FunctionArgumentClause,
-    FunctionArgumentList, FunctionArguments, WindowFrameBound, WindowSpec, WindowType,
+    BinaryOperator, DataType, ExactNumberInfo, Expr, Function, FunctionArg, FunctionArgExpr,
+    FunctionArgumentClause, FunctionArgumentList, FunctionArguments, WindowFrameBound, WindowSpec,
+    WindowType,
 };
 
 use super::cast::interval_literal;
@@ -13,9 +14,13 @@ use super::kind::Kind;
 use super::scope::Scope;
 use super::{Rewriter, build};
 use crate::error::{SqlError, SqlErrorKind};
-use crate::functions::{DATE_TRUNC, FIELD, TIMEZONE, TO_DATE, TO_TIMESTAMP, is_own_field};
+use crate::functions::{DATE_TRUNC, FIELD, ROUND_HALF_EVEN, TIMEZONE, TO_DATE, TO_TIMESTAMP, is_own_field};
 use crate::pg_type::PgType;
 use crate::time::zone::Zone;
+
+/// The units of the planner's own `date_trunc`, which lacks plurals, decades and more.
+const PLANNER_UNITS: &[&str] =
+    &["microsecond", "millisecond", "second", "minute", "hour", "day", "week", "month", "quarter", "year"];
 
 impl Rewriter<'_> {
     pub(super) fn call(&mut self, expr: &mut Expr, scope: &Scope) -> Rewrite {
@@ -141,6 +146,28 @@ impl Rewriter<'_> {
             | "current_timestamp"
             | "localtimestamp"
             | "current_date" => self.clock(expr, name),
+            "sum" => {
+                let wide = first.is_some_and(|kind| kind.pg_type == PgType::Int8)
+                    && !argument(expr, 0).is_some_and(is_small);
+                if wide && let Some(argument) = arguments_mut(expr).next() {
+                    build::replace(argument, |argument| build::cast(argument, WIDE_INTEGER));
+                    return Ok(Some(Kind::of(PgType::Numeric)));
+                }
+                Ok(answer(name, first))
+            }
+            "round" if first.is_some_and(Kind::is_float) && kinds.len() == 1 => {
+                rename(expr, ROUND_HALF_EVEN);
+                Ok(Some(Kind::of(PgType::Float8)))
+            }
+            "round" | "trunc" if first.is_some_and(|kind| kind.pg_type == PgType::Numeric) => {
+                let scale = argument(expr, 1).and_then(build::number_literal);
+                if let Some(scale) = scale.and_then(|scale| scale.parse().ok())
+                    && (0..=SHOWN_SCALE_MAX).contains(&scale)
+                {
+                    build::replace(expr, |expr| build::decimal(expr, scale));
+                }
+                Ok(first)
+            }
             "mod" => {
                 let (Some(left), Some(right)) = (take_argument(expr, 0), take_argument(expr, 1)) else {
                     return Ok(None);
@@ -148,12 +175,13 @@ impl Rewriter<'_> {
                 *expr = build::nested(build::binary(left, BinaryOperator::Modulo, right));
                 Ok(first)
             }
-            "every" | "sign" | "ceiling" => {
+            "every" | "sign" | "ceiling" | "variance" => {
                 rename(
                     expr,
                     match name {
                         "every" => "bool_and",
                         "sign" => "signum",
+                        "variance" => "var",
                         _ => "ceil",
                     },
                 );
@@ -203,9 +231,12 @@ impl Rewriter<'_> {
     /// Days begin at midnight of the session's zone, or of the third argument.
     fn date_trunc(&mut self, expr: &mut Expr, kinds: &[Option<Kind>]) -> Rewrite {
         let time = kinds.get(1).copied().flatten();
+        let unknown = argument(expr, 0)
+            .and_then(build::string_literal)
+            .is_some_and(|unit| !PLANNER_UNITS.iter().any(|known| unit.eq_ignore_ascii_case(known)));
         if kinds.len() == 3 {
             rename(expr, DATE_TRUNC);
-        } else if !self.is_utc() && !time.is_some_and(Kind::is_wall_clock) {
+        } else if unknown || (!self.is_utc() && !time.is_some_and(Kind::is_wall_clock)) {
             rename(expr, DATE_TRUNC);
             push_argument(expr, build::string(self.zone_name()));
         }
@@ -238,8 +269,11 @@ impl Rewriter<'_> {
         let local = field != "epoch" && !self.is_utc() && kind.is_some_and(Kind::is_instant);
         let value =
             if local { build::call(TIMEZONE, vec![build::string(self.zone_name()), value]) } else { value };
-        let function = if is_own_field(field) { FIELD } else { "date_part" };
-        build::call(function, vec![build::string(field), value])
+        let length = field == "epoch" && kind.is_some_and(Kind::is_interval);
+        if is_own_field(field) || length {
+            return build::call(FIELD, vec![build::string(field), value]);
+        }
+        build::cast(build::call("date_part", vec![build::string(field), value]), DataType::DoublePrecision)
     }
 
     /// `t AT TIME ZONE z` is `timezone(z, t)`.
@@ -263,6 +297,24 @@ impl Rewriter<'_> {
         let local = kind.is_none_or(Kind::is_instant);
         *expr = build::call(TIMEZONE, vec![zone, timestamp]);
         Ok(kind.map(|_| Kind::of(if local { PgType::Timestamp } else { PgType::Timestamptz })))
+    }
+}
+
+/// A bigint of any size, as the sum of which PostgreSQL answers a numeric.
+const WIDE_INTEGER: DataType = DataType::Decimal(ExactNumberInfo::PrecisionAndScale(20, 0));
+/// Digits after the point to which `round` can be asked to cut what is shown.
+const SHOWN_SCALE_MAX: i64 = 16;
+
+/// Whether an expression is made of literals, which are integers of 32 bits to PostgreSQL.
+fn is_small(expr: &Expr) -> bool {
+    match expr {
+        Expr::Nested(inner) => is_small(inner),
+        Expr::Case { conditions, else_result, .. } => {
+            conditions.iter().all(|case| is_small(&case.result))
+                && else_result.as_deref().is_none_or(is_small)
+        }
+        Expr::Value(_) => true,
+        other => build::number_literal(other).is_some(),
     }
 }
 

@@ -13,8 +13,8 @@ use super::{Rewriter, build};
 use crate::catalog;
 use crate::error::{SqlError, SqlErrorKind};
 use crate::functions::{
-    BYTEA, JSON, NAMESPACE_NAME, OID, REGCLASS, REGCLASS_NAME, REGTYPE_NAME, TEXT, TIMESTAMP, TIMESTAMPTZ,
-    TIMEZONE,
+    BYTEA, JSON, NAMESPACE_NAME, OID, REGCLASS, REGCLASS_NAME, REGTYPE_NAME, ROUND_HALF_EVEN, TEXT,
+    TIMESTAMP, TIMESTAMPTZ, TIMEZONE,
 };
 use crate::pg_type::PgType;
 
@@ -70,6 +70,7 @@ impl Rewriter<'_> {
             return Ok(kind);
         }
         let target = pg_type_of(&data_type)?;
+        let any_numeric = is_any_numeric(&data_type);
         self.note_parameter(inner, target);
         let mut inner = std::mem::replace(inner.as_mut(), build::null());
         let number = if target == PgType::Oid { self.name_as_number(&mut inner, scope)? } else { None };
@@ -84,6 +85,9 @@ impl Rewriter<'_> {
             *expr = constant;
         } else {
             *expr = self.cast_expr(inner, kind, target, data_type)?;
+        }
+        if let Some(kind) = kind.filter(|kind| kind.is_float() && any_numeric) {
+            return Ok(Some(kind));
         }
         let unit = kind.filter(|kind| kind.pg_type == target).and_then(|kind| kind.unit);
         Ok(Some(Kind { pg_type: target, unit }))
@@ -158,8 +162,16 @@ impl Rewriter<'_> {
             PgType::Text | PgType::Varchar | PgType::BpChar | PgType::Name | PgType::Char => {
                 shortened(self.text_of(inner, kind), &data_type)
             }
+            PgType::Time if kind.is_some_and(Kind::is_instant) && !self.is_utc() => {
+                build::cast(build::call(TIMEZONE, vec![zone(), inner]), plain_type(target))
+            }
             PgType::Int2 | PgType::Int4 | PgType::Int8 if kind.is_some_and(Kind::is_fractional) => {
-                build::cast(build::call("round", vec![inner]), plain_type(target))
+                let round = if kind.is_some_and(Kind::is_float) { ROUND_HALF_EVEN } else { "round" };
+                build::cast(build::call(round, vec![inner]), plain_type(target))
+            }
+            PgType::Float4 | PgType::Float8 if build::number_literal(&inner).is_some() => {
+                let digits = build::number_literal(&inner).unwrap_or_default();
+                build::cast(build::string(digits), plain_type(target))
             }
             PgType::Oid => build::call(OID, vec![inner]),
             PgType::Numeric => numeric(inner, kind, &data_type),
@@ -183,21 +195,18 @@ impl Rewriter<'_> {
             Some(kind) if kind.is_text() => expr,
             Some(Kind { pg_type: PgType::Regclass, .. }) => build::call(REGCLASS_NAME, vec![expr]),
             Some(Kind { pg_type: PgType::Regtype, .. }) => build::call(REGTYPE_NAME, vec![expr]),
-            Some(kind)
-                if kind.is_integer()
-                    || matches!(kind.pg_type, PgType::Numeric | PgType::Bool | PgType::Json) =>
-            {
+            Some(kind) if kind.is_integer() || matches!(kind.pg_type, PgType::Numeric | PgType::Bool) => {
                 build::cast(expr, DataType::Text)
             }
             _ => build::call(TEXT, vec![expr, build::string(self.zone_name())]),
         }
     }
 
-    /// A time inside a text expression becomes text.
+    /// A time or a float inside a text expression becomes text.
     pub(super) fn as_text(&self, expr: &mut Expr, kind: Option<Kind>) {
-        if kind
-            .is_some_and(|kind| kind.is_instant() || kind.is_wall_clock() || kind.pg_type == PgType::Interval)
-        {
+        if kind.is_some_and(|kind| {
+            kind.is_instant() || kind.is_wall_clock() || kind.is_float() || kind.is_interval()
+        }) {
             build::replace(expr, |expr| self.text_of(expr, kind));
         }
     }
@@ -306,6 +315,16 @@ pub(super) fn interval(text: &str) -> Expr {
         last_field: None,
         fractional_seconds_precision: None,
     })
+}
+
+/// Whether a type is `numeric` without a precision, as which floats stay what they are.
+fn is_any_numeric(data_type: &DataType) -> bool {
+    matches!(
+        data_type,
+        DataType::Numeric(ExactNumberInfo::None)
+            | DataType::Decimal(ExactNumberInfo::None)
+            | DataType::Dec(ExactNumberInfo::None)
+    )
 }
 
 /// `varchar(n)` cuts, `char(n)` also fills up.

@@ -4,7 +4,7 @@
 //! A topic's `ts` counts milliseconds, and the planner cuts a finer constant down to that. So a
 //! finer bound is first moved to the millisecond that selects the same rows.
 
-use datafusion::sql::sqlparser::ast::{BinaryOperator, Expr};
+use datafusion::sql::sqlparser::ast::{BinaryOperator, DataType, Expr};
 
 use datafusion::arrow::datatypes::TimeUnit;
 
@@ -13,7 +13,7 @@ use super::kind::Kind;
 use super::scope::Scope;
 use super::{Rewriter, build};
 use crate::error::{SqlError, SqlErrorKind};
-use crate::functions::{CEIL_MS, EXACT_MS, FLOOR_MS, TIMEZONE};
+use crate::functions::{CEIL_MS, EXACT_MS, FLOOR_MS, INTERVAL_ORDER, TIMEZONE};
 use crate::pg_type::PgType;
 use crate::time::literal;
 
@@ -110,6 +110,13 @@ impl Rewriter<'_> {
     ) -> Result<(), SqlError> {
         let Some(other) = other else { return Ok(()) };
         self.note_parameter(expr, parameter_type(other.pg_type));
+        if other.is_float()
+            && let Some(digits) = build::number_literal(expr)
+        {
+            // The planner would read the digits as a decimal first, and round twice.
+            *expr = build::cast(build::string(digits), DataType::DoublePrecision);
+            return Ok(());
+        }
         if own.is_some() {
             return Ok(());
         }
@@ -148,10 +155,7 @@ impl Rewriter<'_> {
             }
             PgType::Float4 | PgType::Float8 => {
                 let number: f64 = text.trim().parse().map_err(|_| invalid(pg_type, text))?;
-                build::cast(
-                    build::string(number.to_string()),
-                    datafusion::sql::sqlparser::ast::DataType::DoublePrecision,
-                )
+                build::cast(build::string(number.to_string()), DataType::DoublePrecision)
             }
             PgType::Numeric => decimal(text).ok_or_else(|| invalid(pg_type, text))?,
             _ => return Ok(None),
@@ -163,6 +167,9 @@ impl Rewriter<'_> {
     fn compare(&self, mut left: Operand, op: BinaryOperator, mut right: Operand) -> Expr {
         self.localize(&mut left, right.kind);
         self.localize(&mut right, left.kind);
+        if is_interval(&left) || is_interval(&right) {
+            return build::binary(interval_order(left.expr), op, interval_order(right.expr));
+        }
         if counts_milliseconds(&left) && needs_rounding(&right) {
             return compare_exactly(left, op, right, &self.zone_name());
         }
@@ -244,19 +251,40 @@ fn mirrored(op: BinaryOperator) -> BinaryOperator {
     }
 }
 
+fn is_interval(operand: &Operand) -> bool {
+    operand.kind.is_some_and(Kind::is_interval)
+}
+
+/// The planner compares months, days and time one after the other; a day has 24 hours here.
+fn interval_order(expr: Expr) -> Expr {
+    let typed = if build::parameter_number(&expr).is_some() {
+        build::cast(expr, DataType::Interval { fields: None, precision: None })
+    } else {
+        expr
+    };
+    build::call(INTERVAL_ORDER, vec![typed])
+}
+
 fn between(value: Operand, negated: bool, (low, high): (Operand, Operand), zone: &str) -> Expr {
     let (low, high) = (bound_of(&value, low, Round::Up, zone), bound_of(&value, high, Round::Down, zone));
-    Expr::Between { expr: Box::new(value.expr), negated, low: Box::new(low), high: Box::new(high) }
+    Expr::Between { expr: Box::new(compared(value)), negated, low: Box::new(low), high: Box::new(high) }
 }
 
 fn in_list(value: Operand, negated: bool, list: Vec<Operand>, zone: &str) -> Expr {
     let list = list.into_iter().map(|item| bound_of(&value, item, Round::Exact, zone)).collect();
-    Expr::InList { expr: Box::new(value.expr), list, negated }
+    Expr::InList { expr: Box::new(compared(value)), list, negated }
+}
+
+/// A value as it is compared with its bounds.
+fn compared(value: Operand) -> Expr {
+    if is_interval(&value) { interval_order(value.expr) } else { value.expr }
 }
 
 fn bound_of(value: &Operand, bound: Operand, round: Round, zone: &str) -> Expr {
     if counts_milliseconds(value) && needs_rounding(&bound) {
         rounded(bound.expr, round, zone)
+    } else if is_interval(value) {
+        interval_order(bound.expr)
     } else {
         bound.expr
     }

@@ -2,7 +2,7 @@
 //! or refused.
 
 use datafusion::sql::sqlparser::ast::{
-    AccessExpr, CaseWhen, CeilFloorKind, Expr, Ident, Interval, Subscript, Value,
+    AccessExpr, CaseWhen, CeilFloorKind, DataType, ExactNumberInfo, Expr, Ident, Interval, Subscript, Value,
 };
 
 use super::kind::Kind;
@@ -15,6 +15,7 @@ use crate::pg_type::PgType;
 /// What is known about an expression once it is rewritten.
 pub(super) type Rewrite = Result<Option<Kind>, SqlError>;
 
+const WHOLE_NUMBER: DataType = DataType::Decimal(ExactNumberInfo::PrecisionAndScale(20, 0));
 const BOOL: Option<Kind> = Some(Kind { pg_type: PgType::Bool, unit: None });
 const TEXT: Option<Kind> = Some(Kind { pg_type: PgType::Text, unit: None });
 
@@ -242,7 +243,14 @@ fn literal(expr: &mut Expr) -> Rewrite {
     let Expr::Value(value) = &*expr else { return Ok(None) };
     match &value.value {
         Value::Number(text, _) if text.bytes().all(|byte| byte.is_ascii_digit()) => {
-            Ok(Some(Kind::of(PgType::Int8)))
+            if text.parse::<i64>().is_ok() {
+                return Ok(Some(Kind::of(PgType::Int8)));
+            }
+            if text.parse::<u64>().is_ok() {
+                // The planner would make it an unsigned integer, which PostgreSQL does not have.
+                *expr = build::cast(build::string(text.clone()), WHOLE_NUMBER);
+            }
+            Ok(Some(Kind::of(PgType::Numeric)))
         }
         Value::Number(..) => Ok(Some(Kind::of(PgType::Numeric))),
         Value::Boolean(_) => Ok(BOOL),

@@ -47,6 +47,19 @@ impl Kind {
         matches!(self.pg_type, PgType::Float4 | PgType::Float8 | PgType::Numeric)
     }
 
+    pub(super) fn is_float(self) -> bool {
+        matches!(self.pg_type, PgType::Float4 | PgType::Float8)
+    }
+
+    pub(super) fn is_interval(self) -> bool {
+        self.pg_type == PgType::Interval
+    }
+
+    /// An integer that is a number and no identifier.
+    pub(super) fn is_count(self) -> bool {
+        matches!(self.pg_type, PgType::Int2 | PgType::Int4 | PgType::Int8)
+    }
+
     pub(super) fn is_number(self) -> bool {
         self.is_integer() || self.is_fractional()
     }

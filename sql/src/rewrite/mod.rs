@@ -6,6 +6,7 @@
 //!
 //! Invariant: a clause that is not understood is refused; nothing is passed on unread.
 
+mod arithmetic;
 mod build;
 mod call;
 mod cast;

@@ -83,6 +83,7 @@ fn keyword_name(expr: &Expr) -> Option<&'static str> {
         Expr::Ceil { .. } => "ceil",
         Expr::Floor { .. } => "floor",
         Expr::Position { .. } => "position",
+        Expr::Substring { shorthand: true, .. } => "substr",
         Expr::Substring { .. } => "substring",
         Expr::Overlay { .. } => "overlay",
         Expr::AtTimeZone { .. } => "timezone",

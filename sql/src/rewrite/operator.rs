@@ -10,13 +10,16 @@ use super::compare::is_comparison;
 use super::expr::Rewrite;
 use super::kind::Kind;
 use super::scope::Scope;
-use super::{Rewriter, build};
+use super::{Rewriter, arithmetic, build};
 use crate::error::SqlError;
-use crate::functions::{INTERVAL_DIVIDE, INTERVAL_MULTIPLY, LIKE_PATTERN, TIMESTAMP};
+use crate::functions::{INTERVAL_DIVIDE, INTERVAL_MULTIPLY, LIKE_PATTERN, SHIFT, TIMESTAMP};
 use crate::pg_type::PgType;
 
 /// How many elements an array may have that is compared by anything but `=` and `<>`.
 const COMPARED_ELEMENTS_MAX: usize = 100;
+
+/// A bigint although its digits without the sign are none.
+const SMALLEST_BIGINT: &str = "-9223372036854775808";
 
 impl Rewriter<'_> {
     pub(super) fn binary(&mut self, expr: &mut Expr, scope: &Scope) -> Rewrite {
@@ -37,8 +40,14 @@ impl Rewriter<'_> {
 
     fn operation(&mut self, expr: &mut Expr, scope: &Scope) -> Rewrite {
         let Expr::BinaryOp { left, op, right } = expr else { return self.expr(expr, scope) };
-        if let BinaryOperator::PGCustomBinaryOperator(parts) = op {
-            *op = custom_operator(parts)?;
+        match op {
+            BinaryOperator::PGCustomBinaryOperator(parts) => *op = custom_operator(parts)?,
+            BinaryOperator::Custom(written) => {
+                let (operator, sign) = without_sign(written)?;
+                *op = operator;
+                build::replace(right, |right| Expr::UnaryOp { op: sign, expr: Box::new(right) });
+            }
+            _ => {}
         }
         if is_comparison(op) {
             return self.comparison(expr, scope);
@@ -67,8 +76,13 @@ impl Rewriter<'_> {
                 if let Some(kind) = self.date_arithmetic(expr, left_kind, right_kind) {
                     return Ok(Some(kind));
                 }
+                if let Some(kind) = self.instant_arithmetic(expr, left_kind, right_kind) {
+                    return Ok(Some(kind));
+                }
                 let Expr::BinaryOp { op, .. } = expr else { return Ok(None) };
-                Ok(arithmetic(op, left_kind, right_kind))
+                let kind = arithmetic::kind(op, left_kind, right_kind);
+                arithmetic::exact(expr, left_kind, right_kind);
+                Ok(kind)
             }
             BinaryOperator::Arrow | BinaryOperator::HashArrow => Ok(Some(Kind::of(PgType::Json))),
             BinaryOperator::LongArrow | BinaryOperator::HashLongArrow => Ok(Some(Kind::of(PgType::Text))),
@@ -118,7 +132,35 @@ impl Rewriter<'_> {
         None
     }
 
+    /// Days and months of an interval are those of the session's zone.
+    fn instant_arithmetic(&self, expr: &mut Expr, left: Option<Kind>, right: Option<Kind>) -> Option<Kind> {
+        if self.is_utc() {
+            return None;
+        }
+        let Expr::BinaryOp { left: left_side, op, right: right_side } = expr else { return None };
+        let instant = |kind: Option<Kind>| kind.filter(|kind| kind.is_instant());
+        let sign = match op {
+            BinaryOperator::Plus => 1,
+            BinaryOperator::Minus => -1,
+            _ => return None,
+        };
+        let (kind, swapped) = match (instant(left), instant(right)) {
+            (Some(kind), None) if is_interval(right) => (kind, false),
+            (None, Some(kind)) if is_interval(left) && sign == 1 => (kind, true),
+            _ => return None,
+        };
+        let take = |side: &mut Expr| std::mem::replace(side, build::null());
+        let (left_side, right_side) = (take(left_side), take(right_side));
+        let (time, interval) = if swapped { (right_side, left_side) } else { (left_side, right_side) };
+        let zone = build::string(self.zone_name());
+        *expr = build::call(SHIFT, vec![time, interval, zone, build::number(sign)]);
+        Some(kind)
+    }
+
     pub(super) fn unary(&mut self, expr: &mut Expr, scope: &Scope) -> Rewrite {
+        if build::number_literal(expr).is_some_and(|digits| digits == SMALLEST_BIGINT) {
+            return Ok(Some(Kind::of(PgType::Int8)));
+        }
         let Expr::UnaryOp { op, expr: inner } = expr else { return Ok(None) };
         let kind = self.expr(inner, scope)?;
         match op {
@@ -128,7 +170,13 @@ impl Rewriter<'_> {
                 *expr = build::call(INTERVAL_MULTIPLY, vec![inner, build::number(-1)]);
                 Ok(kind)
             }
-            UnaryOperator::Plus | UnaryOperator::Minus | UnaryOperator::BitwiseNot => Ok(kind),
+            UnaryOperator::Plus | UnaryOperator::Minus => Ok(kind),
+            UnaryOperator::BitwiseNot => {
+                let inner = std::mem::replace(inner.as_mut(), build::null());
+                let flipped = build::binary(inner, BinaryOperator::PGBitwiseXor, build::number(-1));
+                *expr = build::nested(flipped);
+                Ok(kind)
+            }
             other => Err(SqlError::unsupported(format!("the operator {other}"))),
         }
     }
@@ -253,7 +301,7 @@ fn list_type(pg_type: PgType) -> &'static str {
 }
 
 fn is_interval(kind: Option<Kind>) -> bool {
-    kind.is_some_and(|kind| kind.pg_type == PgType::Interval)
+    kind.is_some_and(Kind::is_interval)
 }
 
 /// `interval * n`, `n * interval`, `interval / n`.
@@ -273,29 +321,33 @@ fn scale_interval(expr: &mut Expr, left_kind: Option<Kind>, right_kind: Option<K
     Ok(Some(Kind::of(PgType::Interval)))
 }
 
-fn arithmetic(op: &BinaryOperator, left: Option<Kind>, right: Option<Kind>) -> Option<Kind> {
-    let (left, right) = (left?, right?);
-    let time = |kind: Kind| kind.is_instant() || kind.is_wall_clock();
-    if time(left) && time(right) {
-        return (*op == BinaryOperator::Minus).then(|| Kind::of(PgType::Interval));
-    }
-    if time(left) && right.pg_type == PgType::Interval {
-        // A day plus hours is no longer a day; the planner decides.
-        return left.is_instant().then_some(left);
-    }
-    if left.pg_type == PgType::Interval && right.is_instant() {
-        return Some(right);
-    }
-    if left.pg_type == PgType::Interval && right.pg_type == PgType::Interval {
-        return Some(left);
-    }
-    if !left.is_number() || !right.is_number() {
-        return None;
-    }
-    if left.is_fractional() {
-        return Some(left);
-    }
-    Some(if right.is_fractional() { right } else { Kind::of(PgType::Int8) })
+/// `n>-1` and `j->>-1`: the grammar takes a sign for a part of the operator.
+fn without_sign(written: &str) -> Result<(BinaryOperator, UnaryOperator), SqlError> {
+    use BinaryOperator as Op;
+    let unknown = || SqlError::unsupported(format!("the operator {written}"));
+    let sign = match written.chars().last() {
+        Some('-') => UnaryOperator::Minus,
+        Some('+') => UnaryOperator::Plus,
+        _ => return Err(unknown()),
+    };
+    let operator = match &written[..written.len() - 1] {
+        "=" => Op::Eq,
+        "<>" | "!=" => Op::NotEq,
+        "<" => Op::Lt,
+        "<=" => Op::LtEq,
+        ">" => Op::Gt,
+        ">=" => Op::GtEq,
+        "->" => Op::Arrow,
+        "->>" => Op::LongArrow,
+        "+" => Op::Plus,
+        "-" => Op::Minus,
+        "*" => Op::Multiply,
+        "/" => Op::Divide,
+        "%" => Op::Modulo,
+        "||" => Op::StringConcat,
+        _ => return Err(unknown()),
+    };
+    Ok((operator, sign))
 }
 
 /// `OPERATOR(pg_catalog.~)` is the operator itself.

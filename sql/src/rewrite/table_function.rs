@@ -1,5 +1,6 @@
 //! Functions in FROM: the few that answer rows, and scalar ones as tables of one row.
 
+use datafusion::arrow::datatypes::TimeUnit;
 use datafusion::sql::sqlparser::ast::{
     DataType, Expr, FunctionArg, FunctionArgExpr, ObjectName, TableAlias, TableFactor,
 };
@@ -12,6 +13,8 @@ use super::scope::{Scope, ScopeRelation};
 use super::{Output, Rewriter, build};
 use crate::catalog;
 use crate::error::SqlError;
+use crate::functions::{TIMESTAMP, TIMESTAMPTZ};
+use crate::pg_type::PgType;
 
 impl Rewriter<'_> {
     pub(super) fn unnest(
@@ -57,18 +60,52 @@ impl Rewriter<'_> {
         if let Some(step) = arguments.get_mut(2) {
             super::cast::interval_literal(step, None)?;
         }
-        for argument in &mut arguments {
-            let kind = self.expr(argument, &inside)?;
-            // The planner takes only bigint.
-            if kind.is_some_and(Kind::is_integer) && !matches!(argument, Expr::Value(_)) {
-                build::replace(argument, |argument| build::cast(argument, DataType::BigInt(None)));
+        let kinds = arguments
+            .iter_mut()
+            .map(|argument| self.expr(argument, &inside))
+            .collect::<Result<Vec<_>, _>>()?;
+        let time = kinds.iter().flatten().find(|kind| kind.is_instant() || kind.is_wall_clock()).copied();
+        let row = match time {
+            Some(time) => Some(self.times_of_series(&mut arguments, &kinds, time)?),
+            None => {
+                // The planner takes only bigint.
+                for (argument, kind) in arguments.iter_mut().zip(kinds) {
+                    if kind.is_some_and(Kind::is_integer) && !matches!(argument, Expr::Value(_)) {
+                        build::replace(argument, |argument| build::cast(argument, DataType::BigInt(None)));
+                    }
+                }
+                None
             }
-        }
+        };
         *name = build::object_name(&[&function]);
         *args = arguments.into_iter().map(|expr| FunctionArg::Unnamed(FunctionArgExpr::Expr(expr))).collect();
-        let relation = function_relation(alias, &function, vec![unnamed_column(&function)])?;
+        let output = Output { kind: row, ..unnamed_column(&function) };
+        let relation = function_relation(alias, &function, vec![output])?;
         push(scope, relation)?;
         Ok(false)
+    }
+
+    /// A series of timestamps stays one, all other times are instants; the planner takes only
+    /// nanoseconds.
+    fn times_of_series(
+        &mut self,
+        arguments: &mut [Expr],
+        kinds: &[Option<Kind>],
+        time: Kind,
+    ) -> Result<Kind, SqlError> {
+        let (pg_type, function, arrow_type) = if time.pg_type == PgType::Timestamp {
+            (PgType::Timestamp, TIMESTAMP, "Timestamp(Nanosecond, None)")
+        } else {
+            (PgType::Timestamptz, TIMESTAMPTZ, "Timestamp(Nanosecond, Some(\"UTC\"))")
+        };
+        for (argument, kind) in arguments.iter_mut().zip(kinds).take(2) {
+            self.adapt(argument, *kind, Some(Kind::of(pg_type)))?;
+            let zone = build::string(self.zone_name());
+            build::replace(argument, |argument| {
+                build::arrow_cast(build::call(function, vec![argument, zone]), arrow_type)
+            });
+        }
+        Ok(Kind { pg_type, unit: Some(TimeUnit::Nanosecond) })
     }
 
     fn scalar_table(
