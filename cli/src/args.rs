@@ -2,6 +2,7 @@
 
 use std::path::PathBuf;
 
+use chrono::DateTime;
 use clap::{Args, Parser, Subcommand, ValueEnum};
 
 use crate::units::{HostPort, HumanDuration};
@@ -246,7 +247,8 @@ Examples:
 pub struct TailArgs {
     pub topic: String,
 
-    /// Where to begin: `beginning`, `end`, a time ago such as 10m, or an offset
+    /// Where to begin: `beginning`, `end`, a time ago such as 10m, a time such as 2026-01-31T12:00:00Z, or an
+    /// offset
     #[arg(long, default_value = "end", value_name = "WHERE")]
     pub from: TailFrom,
 
@@ -276,7 +278,16 @@ pub enum TailFrom {
     Beginning,
     End,
     Ago(HumanDuration),
+    /// In milliseconds since the Unix epoch.
+    Time(i64),
     Offset(i64),
+}
+
+impl TailFrom {
+    fn moment(text: &str) -> Option<Self> {
+        let time = DateTime::parse_from_rfc3339(text).map(|time| Self::Time(time.timestamp_millis()));
+        time.ok().or_else(|| text.parse().map(Self::Ago).ok())
+    }
 }
 
 impl std::str::FromStr for TailFrom {
@@ -289,8 +300,11 @@ impl std::str::FromStr for TailFrom {
             _ if !text.is_empty() && text.bytes().all(|byte| byte.is_ascii_digit()) => {
                 text.parse().map(Self::Offset).map_err(|_| format!("offset {text} is too large"))
             }
-            _ => text.parse().map(Self::Ago).map_err(|_| {
-                format!("\"{text}\" is not `beginning`, `end`, a time ago such as 10m, or an offset")
+            _ => Self::moment(text).ok_or_else(|| {
+                format!(
+                    "\"{text}\" is not `beginning`, `end`, a time ago such as 10m, a time with its zone such as \
+                     2026-01-31T12:00:00Z, or an offset"
+                )
             }),
         }
     }
@@ -334,6 +348,7 @@ mod tests {
         assert_eq!("end".parse(), Ok(TailFrom::End));
         assert_eq!("0".parse(), Ok(TailFrom::Offset(0)));
         assert_eq!("10m".parse(), Ok(TailFrom::Ago(HumanDuration::seconds(600))));
+        assert_eq!("2015-09-12T14:00:00+02:00".parse(), Ok(TailFrom::Time(1_442_059_200_000)));
         for text in ["", "-1", "10 minutes", "99999999999999999999"] {
             assert!(text.parse::<TailFrom>().is_err(), "{text}");
         }

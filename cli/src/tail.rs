@@ -39,6 +39,7 @@ fn start_at(from: TailFrom, seams: &Seams) -> StartAt {
         TailFrom::Beginning => StartAt::Earliest,
         TailFrom::End => StartAt::Latest,
         TailFrom::Offset(offset) => StartAt::Offset(offset),
+        TailFrom::Time(epoch_ms) => StartAt::Timestamp(epoch_ms.max(0)),
         TailFrom::Ago(duration) => {
             StartAt::Timestamp(seams.clock.now_ms().saturating_sub(duration.as_millis()).max(0))
         }

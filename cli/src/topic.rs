@@ -1,5 +1,7 @@
 //! `strandline topic`: create, list, describe, delete.
 
+use strandline_storage::log::TopicConfig;
+
 use crate::args::{TopicArgs, TopicCommand};
 use crate::failure::Failure;
 use crate::kafka_client::Admin;
@@ -12,7 +14,9 @@ pub async fn run(args: TopicArgs) -> Result<(), Failure> {
         TopicCommand::Create { topic, partitions, configs, bootstrap } => {
             let mut admin = Admin::connect(&bootstrap.bootstrap).await?;
             admin.create_topic(&topic, partitions, &configs).await?;
-            print_line(&format!("created topic \"{topic}\", partitions: {partitions}"))
+            print_line(&format!("created topic \"{topic}\", partitions: {partitions}"))?;
+            warn_of_configs_without_effect(&configs);
+            Ok(())
         }
         TopicCommand::List { bootstrap } => list(&bootstrap.bootstrap).await,
         TopicCommand::Describe { topic, all, bootstrap } => {
@@ -22,6 +26,15 @@ pub async fn run(args: TopicArgs) -> Result<(), Failure> {
         TopicCommand::Delete { topic, bootstrap } => {
             Admin::connect(&bootstrap.bootstrap).await?.delete_topic(&topic).await?;
             print_line(&format!("deleted topic \"{topic}\""))
+        }
+    }
+}
+
+/// Some configs are accepted and kept for the sake of tools, and change nothing yet.
+fn warn_of_configs_without_effect(configs: &[(String, String)]) {
+    for entry in TopicConfig::default().entries().iter().filter(|entry| !entry.effective) {
+        if configs.iter().any(|(name, _)| name == entry.name) {
+            eprintln!("note: {} is kept, but has no effect yet: {}", entry.name, entry.documentation);
         }
     }
 }

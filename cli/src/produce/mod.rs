@@ -4,11 +4,11 @@
 //! others. The server refusing a whole batch does: what comes after it could not keep its place.
 
 use std::collections::BTreeMap;
+use std::pin::pin;
 use std::time::Duration;
 
 use strandline_storage::format::Compression;
 use strandline_storage::seam::Seams;
-use tokio::time::timeout;
 
 use crate::args::{Codec, ProduceArgs};
 use crate::failure::Failure;
@@ -30,7 +30,7 @@ use report::Report;
 
 /// Batches are closed at this size before compression.
 const BATCH_BYTES: usize = 256 << 10;
-/// How long a batch waits for more lines when the input pauses.
+/// How long a batch waits for more lines, counted from its first.
 const LINGER: Duration = Duration::from_millis(100);
 
 /// `strandline produce`.
@@ -52,6 +52,8 @@ struct Upload {
     fields: LineFields,
     seams: Seams,
     open: BTreeMap<i32, OpenBatch>,
+    /// When the oldest batch of `open` was opened.
+    open_since: Option<Duration>,
     report: Report,
     progress: Progress,
 }
@@ -77,22 +79,43 @@ impl Upload {
             fields: LineFields { key: args.key_field.clone(), timestamp: args.timestamp_field.clone() },
             seams,
             open: BTreeMap::new(),
+            open_since: None,
             report: Report::new(&args.topic),
             progress,
         })
     }
 
+    /// Takes lines to the end of the input, or until somebody interrupts it; what was read is sent
+    /// either way.
     async fn take_all(&mut self, mut lines: Lines) -> Result<(), Failure> {
+        let mut interrupted = pin!(tokio::signal::ctrl_c());
         loop {
-            match timeout(LINGER, lines.next()).await {
-                Ok(Some(line)) => self.take(line?).await?,
-                Ok(None) => return self.send_open().await,
-                Err(_) => {
+            let linger = self.linger_left();
+            if linger.is_some_and(|left| left.is_zero()) {
+                self.send_open().await?;
+                continue;
+            }
+            tokio::select! {
+                line = lines.next() => match line {
+                    Some(line) => self.take(line?).await?,
+                    None => return self.send_open().await,
+                },
+                () = self.seams.clock.sleep(linger.unwrap_or_default()), if linger.is_some() => {
                     self.send_open().await?;
                     self.settle_all().await?;
                 }
+                _ = &mut interrupted => {
+                    self.progress.say("interrupted: sending what was read");
+                    return self.send_open().await;
+                }
             }
         }
+    }
+
+    /// How long the oldest open batch may still wait for more lines; `None` if none is open.
+    fn linger_left(&self) -> Option<Duration> {
+        let waited = self.seams.clock.monotonic().saturating_sub(self.open_since?);
+        Some(LINGER.saturating_sub(waited))
     }
 
     async fn take(&mut self, line: InputLine) -> Result<(), Failure> {
@@ -129,6 +152,7 @@ impl Upload {
         if self.open.get(&partition).is_some_and(is_full) {
             self.send_partition(partition).await?;
         }
+        self.open_since.get_or_insert_with(|| self.seams.clock.monotonic());
         let producer = &self.producer;
         let batch = self.open.entry(partition).or_insert_with(|| producer.open_batch(partition));
         if let Err(error) = batch.append(line.number, timestamp, key, &line.bytes) {
@@ -146,9 +170,11 @@ impl Upload {
     }
 
     async fn send_partition(&mut self, partition: i32) -> Result<(), Failure> {
-        let Some(batch) = self.open.remove(&partition).filter(|batch| !batch.is_empty()) else {
-            return Ok(());
-        };
+        let batch = self.open.remove(&partition);
+        if self.open.is_empty() {
+            self.open_since = None;
+        }
+        let Some(batch) = batch.filter(|batch| !batch.is_empty()) else { return Ok(()) };
         self.partitioner.batch_closed();
         let batch = batch.finish();
         if let Err(reason) = self.limits.check_batch(batch.bytes.len()) {

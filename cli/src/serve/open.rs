@@ -24,6 +24,17 @@ pub async fn open_log(config: &Config, seams: &Seams) -> Result<Log, Failure> {
     Ok(log)
 }
 
+/// Why the data directory cannot be used, if another process has it; asked when a port is taken, because
+/// another port would not help then.
+pub async fn in_use(config: &Config) -> Option<Failure> {
+    let exists = std::path::Path::new(&config.data).is_dir();
+    let location: DataLocation = config.data.parse().ok().filter(|_| exists)?;
+    match tokio::task::spawn_blocking(move || location.open()).await {
+        Ok(Err(error @ OpenError::InUse { .. })) => Some(Failure::failed(error)),
+        _ => None,
+    }
+}
+
 /// Opens the log for reading only, beside a server that may be writing to it.
 pub async fn open_log_read_only(data: &str, seams: &Seams) -> Result<Log, Failure> {
     let store = open_store(data, DataLocation::open_read_only).await?;

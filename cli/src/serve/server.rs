@@ -24,7 +24,10 @@ const DRAIN_TIMEOUT: Duration = Duration::from_secs(20);
 pub async fn run(config: Config, metrics: PrometheusHandle) -> Result<(), Failure> {
     let seams = Seams::system();
     let mut signals = StopSignals::install()?;
-    let listeners = Listeners::bind(&config).await?;
+    let listeners = match Listeners::bind(&config).await {
+        Ok(listeners) => listeners,
+        Err(taken) => return Err(open::in_use(&config).await.unwrap_or(taken)),
+    };
     let ports = bound_ports(&listeners)?;
     let (stopper, readiness) = (Stopper::new(), Readiness::default());
     let mut parts = Parts::default();

@@ -8,6 +8,7 @@ use strandline_engine::{Engine, EngineSettings, Inference};
 use strandline_pgwire_server::PgSettings;
 use strandline_storage::seam::Seams;
 use tokio::io::{AsyncRead, AsyncWrite};
+use tokio::time::timeout;
 use tokio_postgres::{AsyncMessage, Client, Config, Connection, NoTls};
 
 use super::database_error;
@@ -92,7 +93,13 @@ fn config() -> Config {
 async fn connect_server(address: &HostPort) -> Result<Client, Failure> {
     let mut connecting = config();
     connecting.host(&address.host).port(address.port);
-    match connecting.connect(NoTls).await {
+    // The port of something else may take the connection and then say nothing.
+    let Ok(connected) = timeout(2 * CONNECT_TIMEOUT, connecting.connect(NoTls)).await else {
+        return Err(Failure::Unreachable(format!(
+            "{address} does not answer as a Postgres server; is it the port of --pg-listen?"
+        )));
+    };
+    match connected {
         Ok((client, connection)) => {
             tokio::spawn(drive(connection));
             Ok(client)
