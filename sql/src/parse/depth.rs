@@ -5,6 +5,7 @@
 
 use datafusion::sql::sqlparser::tokenizer::{Token, TokenWithSpan};
 
+use super::NESTING_MAX;
 use crate::error::{SqlError, SqlErrorKind};
 
 /// Operators in one chain, and how many chains of the parentheses around it add up; a cast counts as
@@ -34,7 +35,15 @@ pub(super) fn check(tokens: &[TokenWithSpan]) -> Result<(), SqlError> {
     for token in tokens {
         let Some(chains) = open.last_mut() else { break };
         match &token.token {
-            Token::LParen | Token::LBracket => open.push(Chains::default()),
+            Token::LParen | Token::LBracket => {
+                // The parser refuses these too, but only after a walk over all of them per token here.
+                if open.len() > NESTING_MAX {
+                    let message =
+                        format!("the statement nests deeper than the limit of {NESTING_MAX} levels");
+                    return Err(SqlError::new(SqlErrorKind::TooComplex, message));
+                }
+                open.push(Chains::default());
+            }
             Token::RParen | Token::RBracket => {
                 // More closing than opening ones are the parser's business.
                 if open.len() > 1 {

@@ -168,3 +168,15 @@ fn deep_statements_are_refused_not_overflowed() {
     let list = format!("select 1 where 1 in (1{})", ", 1".repeat(20_000));
     assert!(matches!(one(&list), Statement::Query(_)));
 }
+
+#[test]
+fn brackets_without_end_are_refused_at_once() {
+    for text in ["(".repeat(200_000), "[".repeat(200_000), format!("f{}", "(1, ".repeat(200_000))] {
+        let error = parse(&format!("SELECT {text}")).unwrap_err();
+        assert_eq!(error.kind, SqlErrorKind::TooComplex);
+    }
+    for depth in [1, 10, 20] {
+        parse(&format!("SELECT {}1{}", "(".repeat(depth), ")".repeat(depth))).unwrap();
+        parse(&format!("SELECT * FROM {}t{}", "(SELECT * FROM ".repeat(depth), ") x".repeat(depth))).unwrap();
+    }
+}

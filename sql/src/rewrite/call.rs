@@ -112,7 +112,6 @@ impl Rewriter<'_> {
 
     /// What is special about one function, and what it answers.
     fn specific(&mut self, expr: &mut Expr, name: &str, kinds: &[Option<Kind>]) -> Rewrite {
-        let first = kinds.first().copied().flatten();
         match name {
             "generate_subscripts" => Err(SqlError::unsupported("generate_subscripts")),
             "coalesce" | "nullif" | "greatest" | "least" => self.same_kinds(expr, kinds),
@@ -146,35 +145,6 @@ impl Rewriter<'_> {
             | "current_timestamp"
             | "localtimestamp"
             | "current_date" => self.clock(expr, name),
-            "sum" => {
-                let wide = first.is_some_and(|kind| kind.pg_type == PgType::Int8)
-                    && !argument(expr, 0).is_some_and(is_small);
-                if wide && let Some(argument) = arguments_mut(expr).next() {
-                    build::replace(argument, |argument| build::cast(argument, WIDE_INTEGER));
-                    return Ok(Some(Kind::of(PgType::Numeric)));
-                }
-                Ok(answer(name, first))
-            }
-            "round" if first.is_some_and(Kind::is_float) && kinds.len() == 1 => {
-                rename(expr, ROUND_HALF_EVEN);
-                Ok(Some(Kind::of(PgType::Float8)))
-            }
-            "round" | "trunc" if first.is_some_and(|kind| kind.pg_type == PgType::Numeric) => {
-                let scale = argument(expr, 1).and_then(build::number_literal);
-                if let Some(scale) = scale.and_then(|scale| scale.parse().ok())
-                    && (0..=SHOWN_SCALE_MAX).contains(&scale)
-                {
-                    build::replace(expr, |expr| build::decimal(expr, scale));
-                }
-                Ok(first)
-            }
-            "mod" => {
-                let (Some(left), Some(right)) = (take_argument(expr, 0), take_argument(expr, 1)) else {
-                    return Ok(None);
-                };
-                *expr = build::nested(build::binary(left, BinaryOperator::Modulo, right));
-                Ok(first)
-            }
             "every" | "sign" | "ceiling" | "variance" => {
                 rename(
                     expr,
@@ -191,7 +161,7 @@ impl Rewriter<'_> {
                 self.text_arguments(expr, kinds);
                 Ok(Some(Kind::of(PgType::Text)))
             }
-            _ => Ok(answer(name, first)),
+            _ => Ok(numeric(expr, name, kinds)),
         }
     }
 
@@ -342,6 +312,43 @@ fn interval_or_number(expr: &mut Expr) -> Result<(), SqlError> {
     match build::string_literal(expr) {
         Some(text) if text.trim().parse::<f64>().is_err() => interval_literal(expr, None),
         _ => Ok(()),
+    }
+}
+
+/// Functions of numbers, which the planner would wrap or round otherwise, and what is left.
+fn numeric(expr: &mut Expr, name: &str, kinds: &[Option<Kind>]) -> Option<Kind> {
+    let first = kinds.first().copied().flatten();
+    match name {
+        "sum" => {
+            let wide = first.is_some_and(|kind| kind.pg_type == PgType::Int8)
+                && !argument(expr, 0).is_some_and(is_small);
+            if wide && let Some(argument) = arguments_mut(expr).next() {
+                build::replace(argument, |argument| build::cast(argument, WIDE_INTEGER));
+                return Some(Kind::of(PgType::Numeric));
+            }
+            answer(name, first)
+        }
+        "round" if first.is_some_and(Kind::is_float) && kinds.len() == 1 => {
+            rename(expr, ROUND_HALF_EVEN);
+            Some(Kind::of(PgType::Float8))
+        }
+        "round" | "trunc" if first.is_some_and(|kind| kind.pg_type == PgType::Numeric) => {
+            let scale = argument(expr, 1).and_then(build::number_literal);
+            if let Some(scale) = scale.and_then(|scale| scale.parse().ok())
+                && (0..=SHOWN_SCALE_MAX).contains(&scale)
+            {
+                build::replace(expr, |expr| build::decimal(expr, scale));
+            }
+            first
+        }
+        "mod" => {
+            let (Some(left), Some(right)) = (take_argument(expr, 0), take_argument(expr, 1)) else {
+                return None;
+            };
+            *expr = build::nested(build::binary(left, BinaryOperator::Modulo, right));
+            first
+        }
+        _ => answer(name, first),
     }
 }
 
