@@ -1,27 +1,19 @@
-//! Runs a prepared statement: rows for queries, a tag for everything about the session itself.
+//! Runs the statements about the session itself: they give a tag, and SHOW gives rows.
 
-use datafusion::scalar::ScalarValue;
 use strandline_sql::{AccessMode, SetScope, Statement, Transaction, TransactionModes};
 
 use crate::error::{EngineError, ErrorKind};
 
 use super::prepared::{Execution, Notice, Prepared};
 use super::shared::SessionCore;
+use super::show;
 use super::transaction::{TransactionEffect, TransactionStatus};
-use super::{query, show};
 
-pub(super) async fn execute(
-    core: &SessionCore,
-    prepared: &Prepared,
-    values: Vec<ScalarValue>,
-) -> Result<Execution, EngineError> {
-    match (prepared.statement(), prepared.query()) {
-        (Statement::Explain(explain), Some(query)) => {
-            query::execute_explain(core, (prepared, explain), query, values).await
-        }
-        (_, Some(query)) => query::execute(core, prepared, query, values).await,
-        (Statement::Show { name }, None) => show::execute(core, name),
-        (statement, None) => command(core, statement),
+/// What needs no plan.
+pub(super) fn execute(core: &SessionCore, prepared: &Prepared) -> Result<Execution, EngineError> {
+    match prepared.statement() {
+        Statement::Show { name } => show::execute(core, name),
+        statement => command(core, statement),
     }
 }
 

@@ -6,6 +6,7 @@
 
 mod cancel;
 mod command;
+mod introspection;
 mod prepared;
 mod query;
 mod setting_table;
@@ -78,9 +79,9 @@ impl Session {
         let core = self.core.clone();
         core.expect_acceptable(&parsed.statement)?;
         let engine = core.engine.clone();
-        let mut limits = core.limits();
+        let limits = core.limits();
         let prepare = async move { prepared::prepare(&core, parsed, parameter_types).await };
-        on_runtime(&engine, async move { limits.run(prepare).await }).await
+        limits.run(on_runtime(&engine, prepare)).await
     }
 
     /// Runs a prepared statement at a snapshot taken now. Rows come while the query runs; an error
@@ -97,7 +98,19 @@ impl Session {
         core.expect_acceptable(prepared.statement())?;
         let engine = core.engine.clone();
         let prepared = prepared.clone();
-        on_runtime(&engine, async move { command::execute(&core, &prepared, parameters).await }).await
+        if prepared.query().is_none() {
+            return on_runtime(&engine, async move { command::execute(&core, &prepared) }).await;
+        }
+        // Whoever waits is answered from outside of the engine's threads, which may be busy.
+        let limits = core.limits();
+        let guard = limits.flag().guard();
+        let begin = {
+            let limits = limits.clone();
+            async move { query::begin(&core, &prepared, parameters, limits).await }
+        };
+        let execution = limits.run(on_runtime(&engine, begin)).await;
+        guard.disarm();
+        execution
     }
 
     pub fn transaction_status(&self) -> TransactionStatus {

@@ -12,17 +12,18 @@ use datafusion::scalar::ScalarValue;
 use datafusion::sql::parser::Statement as DataFusionStatement;
 use datafusion::sql::resolve::resolve_table_references;
 use datafusion::sql::sqlparser::ast;
-use strandline_sql::{Explain, parse_instant};
+use strandline_sql::{Explain, Statement, parse_instant};
 use strandline_storage::log::{Snapshot, Topic};
 
 use crate::catalog::{KnownColumns, SYSTEM_SCHEMA, StatementRelations};
 use crate::error::{EngineError, ErrorKind};
 use crate::infer::columns::ColumnsOrigin;
 use crate::statement::{
-    PlannedQuery, RowJob, RowStream, StatementContext, bind, explain, plan_query, statement_state,
+    Limits, PlannedQuery, RowJob, RowStream, StatementContext, bind, explain, plan_query, statement_state,
     stream_rows,
 };
 
+use super::introspection;
 use super::prepared::{Execution, Notice, OutputColumn, Prepared, RowsTag};
 use super::shared::SessionCore;
 
@@ -41,6 +42,8 @@ pub(super) async fn prepare(
     core: &SessionCore,
     statement: &ast::Statement,
 ) -> Result<PreparedQuery, EngineError> {
+    let introspection = introspection::plannable(statement)?;
+    let statement = introspection.as_ref().unwrap_or(statement);
     let snapshot = core.engine.log.snapshot();
     let topics = named_topics(statement, &snapshot);
     core.engine.columns.catch_up(&snapshot, &topics, core.engine.clock().as_ref()).await;
@@ -134,37 +137,49 @@ fn expect_same_columns(described: &[OutputColumn], found: &[OutputColumn]) -> Re
     Ok(())
 }
 
-pub(super) async fn execute(
+/// Runs a statement that has a plan; whoever calls stops it before the first row.
+pub(super) async fn begin(
     core: &SessionCore,
     prepared: &Prepared,
-    query: &PreparedQuery,
     values: Vec<ScalarValue>,
+    limits: Limits,
 ) -> Result<Execution, EngineError> {
-    let mut limits = core.limits();
+    let query = prepared.query().expect("the caller looked for the plan");
+    match prepared.statement() {
+        Statement::Explain(explained) => {
+            execute_explain(core, (prepared, explained), (query, values), &limits).await
+        }
+        _ => execute(core, prepared, (query, values), limits).await,
+    }
+}
+
+async fn execute(
+    core: &SessionCore,
+    prepared: &Prepared,
+    (query, values): (&PreparedQuery, Vec<ScalarValue>),
+    limits: Limits,
+) -> Result<Execution, EngineError> {
     let entry = core.start_query(prepared.text());
-    let ready = limits.run(ready(core, query, values)).await?;
+    let ready = ready(core, query, values).await?;
     let columns = ready.columns.clone();
     let job = RowJob { state: ready.state, plan: ready.plan, columns: ready.columns, limits, entry };
     let stream = stream_rows(&core.engine, job);
     Ok(Execution::Rows { columns, stream, tag: RowsTag::Select, notices: query.notices.clone() })
 }
 
-pub(super) async fn execute_explain(
+async fn execute_explain(
     core: &SessionCore,
     (prepared, explained): (&Prepared, &Explain),
-    query: &PreparedQuery,
-    values: Vec<ScalarValue>,
+    (query, values): (&PreparedQuery, Vec<ScalarValue>),
+    limits: &Limits,
 ) -> Result<Execution, EngineError> {
-    let mut limits = core.limits();
     let _entry = core.start_query(prepared.text());
     let options = (explained.mode, explained.detail);
     let clock = core.engine.clock().clone();
-    let lines = async {
-        let _permit = core.engine.query_permit().await?;
-        let ready = ready(core, query, values).await?;
-        explain(&ready.state, &ready.plan, options, clock.as_ref()).await
-    };
-    let stream = RowStream::of_batch(limits.run(lines).await?);
+    let _permit = core.engine.query_permit().await?;
+    let ready = ready(core, query, values).await?;
+    let lines = explain(&ready.state, &ready.plan, options, (clock.as_ref(), limits.flag())).await?;
+    let stream = RowStream::of_batch(lines);
     let columns = vec![OutputColumn::text("QUERY PLAN")];
     Ok(Execution::Rows { columns, stream, tag: RowsTag::Explain, notices: query.notices.clone() })
 }

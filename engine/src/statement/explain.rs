@@ -15,12 +15,15 @@ use strandline_storage::seam::Clock;
 
 use crate::error::EngineError;
 
+use super::interruptible::interruptible;
+use super::limits::StopFlag;
+
 /// The lines of the plan; with `Analyze` the plan is run first and its rows are thrown away.
 pub(crate) async fn explain(
     state: &SessionState,
     plan: &LogicalPlan,
     (mode, detail): (ExplainMode, ExplainDetail),
-    clock: &dyn Clock,
+    (clock, flag): (&dyn Clock, &StopFlag),
 ) -> Result<RecordBatch, EngineError> {
     let started = clock.monotonic();
     let physical = state.create_physical_plan(plan).await?;
@@ -33,6 +36,7 @@ pub(crate) async fn explain(
             lines.extend(shown.lines().map(str::to_owned));
         }
         ExplainMode::Analyze => {
+            let physical = interruptible(physical, flag)?;
             let mut batches = execute_stream(physical.clone(), state.task_ctx())?;
             let mut rows = 0;
             while let Some(batch) = batches.next().await {

@@ -6,6 +6,7 @@ mod bind;
 mod context;
 mod explain;
 mod fine_times;
+mod interruptible;
 mod limits;
 mod plan;
 mod rows;

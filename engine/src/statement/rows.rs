@@ -1,11 +1,13 @@
 //! Runs a plan and hands out its rows.
 //!
 //! Invariants: rows wait in a channel of `BATCHES_IN_FLIGHT`, so a slow client slows the query and
-//! fills no memory; dropping the stream stops the query; an error is the last item.
+//! fills no memory; dropping the stream stops the query; an error is the last item; a statement that
+//! has to stop gives its error at once, even while the query's threads are in the middle of a step.
 
+use std::fmt;
 use std::pin::Pin;
 use std::sync::Arc;
-use std::task::{Context, Poll};
+use std::task::{Context, Poll, ready};
 use std::time::Duration;
 
 use datafusion::arrow::array::{ArrayRef, RecordBatch, RecordBatchOptions};
@@ -15,7 +17,8 @@ use datafusion::error::DataFusionError;
 use datafusion::execution::SessionState;
 use datafusion::logical_expr::LogicalPlan;
 use datafusion::physical_plan::execute_stream;
-use futures::{Stream, StreamExt};
+use futures::future::BoxFuture;
+use futures::{FutureExt, Stream, StreamExt};
 use tokio::sync::mpsc;
 use tokio::task::JoinHandle;
 
@@ -25,16 +28,37 @@ use crate::queries::QueryEntry;
 use crate::session::OutputColumn;
 use crate::telemetry::{QueryOutcome, record};
 
-use super::limits::Limits;
+use super::interruptible::interruptible;
+use super::limits::{Limits, StopFlag, StopReason};
 
 /// Batches that wait for the client.
 const BATCHES_IN_FLIGHT: usize = 2;
 
 /// The rows of a statement. Ends with the first error.
-#[derive(Debug)]
 pub struct RowStream {
-    batches: mpsc::Receiver<Result<RecordBatch, EngineError>>,
-    task: Option<JoinHandle<()>>,
+    /// `None` after the end.
+    batches: Option<mpsc::Receiver<Result<RecordBatch, EngineError>>>,
+    query: Option<RunningTask>,
+}
+
+/// The task behind a stream, and what ends the wait for it.
+struct RunningTask {
+    task: JoinHandle<()>,
+    flag: StopFlag,
+    stopped: BoxFuture<'static, EngineError>,
+}
+
+impl Drop for RunningTask {
+    fn drop(&mut self) {
+        self.flag.set(StopReason::Dropped);
+        self.task.abort();
+    }
+}
+
+impl fmt::Debug for RowStream {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("RowStream").field("batches", &self.batches).finish_non_exhaustive()
+    }
 }
 
 impl RowStream {
@@ -42,7 +66,7 @@ impl RowStream {
     pub(crate) fn of_batch(batch: RecordBatch) -> Self {
         let (sender, batches) = mpsc::channel(1);
         sender.try_send(Ok(batch)).expect("a new channel has room for one");
-        Self { batches, task: None }
+        Self { batches: Some(batches), query: None }
     }
 }
 
@@ -50,15 +74,17 @@ impl Stream for RowStream {
     type Item = Result<RecordBatch, EngineError>;
 
     fn poll_next(mut self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<Option<Self::Item>> {
-        self.batches.poll_recv(context)
-    }
-}
-
-impl Drop for RowStream {
-    fn drop(&mut self) {
-        if let Some(task) = &self.task {
-            task.abort();
+        let Some(batches) = &mut self.batches else { return Poll::Ready(None) };
+        let received = batches.poll_recv(context);
+        let item = match (received, &mut self.query) {
+            (Poll::Pending, Some(query)) => Some(Err(ready!(query.stopped.poll_unpin(context)))),
+            (received, _) => ready!(received),
+        };
+        if !matches!(item, Some(Ok(_))) {
+            self.batches = None;
+            self.query = None;
         }
+        Poll::Ready(item)
     }
 }
 
@@ -74,12 +100,14 @@ pub(crate) struct RowJob {
 /// Starts the query on the engine's runtime.
 pub(crate) fn stream_rows(engine: &Arc<Engine>, job: RowJob) -> RowStream {
     let (sender, batches) = mpsc::channel(BATCHES_IN_FLIGHT);
+    let flag = job.limits.flag().clone();
+    let stopped = job.limits.clone().stopped().boxed();
     let task = engine.handle().spawn(produce(
-        Running::new(engine.clone(), job.entry),
+        Running::new(engine.clone(), job.entry, flag.clone()),
         job.state,
         Work { plan: job.plan, columns: job.columns, limits: job.limits, sender },
     ));
-    RowStream { batches, task: Some(task) }
+    RowStream { batches: Some(batches), query: Some(RunningTask { task, flag, stopped }) }
 }
 
 struct Work {
@@ -89,7 +117,7 @@ struct Work {
     sender: mpsc::Sender<Result<RecordBatch, EngineError>>,
 }
 
-async fn produce(mut running: Running, state: SessionState, mut work: Work) {
+async fn produce(mut running: Running, state: SessionState, work: Work) {
     let schema = shown_schema(&work.columns);
     let rows = send_rows(&running, &state, &work.plan, &schema, &work.sender);
     let outcome = work.limits.run(rows).await;
@@ -129,7 +157,7 @@ async fn send_rows(
     let engine = &running.engine;
     let mut permit = engine.query_permit().await?;
     let physical = state.create_physical_plan(plan).await?;
-    let mut batches = execute_stream(physical, state.task_ctx())?;
+    let mut batches = execute_stream(interruptible(physical, &running.flag)?, state.task_ctx())?;
     while let Some(batch) = batches.next().await {
         let batch = as_described(batch?, schema)?;
         running.entry.add_rows(batch.num_rows());
@@ -176,12 +204,13 @@ struct Running {
     entry: QueryEntry,
     started: Duration,
     outcome: QueryOutcome,
+    flag: StopFlag,
 }
 
 impl Running {
-    fn new(engine: Arc<Engine>, entry: QueryEntry) -> Self {
+    fn new(engine: Arc<Engine>, entry: QueryEntry, flag: StopFlag) -> Self {
         let started = engine.clock().monotonic();
-        Self { engine, entry, started, outcome: QueryOutcome::Dropped }
+        Self { engine, entry, started, outcome: QueryOutcome::Dropped, flag }
     }
 }
 
@@ -189,6 +218,9 @@ impl Drop for Running {
     fn drop(&mut self) {
         let elapsed = self.engine.clock().monotonic().saturating_sub(self.started);
         let slow = self.engine.settings.slow_query;
+        if let (QueryOutcome::Dropped, Some(reason)) = (self.outcome, self.flag.reason()) {
+            self.outcome = reason.outcome();
+        }
         record(&self.entry, self.outcome, elapsed, slow, &self.engine.scan_counters);
     }
 }

@@ -67,6 +67,38 @@ async fn a_statement_ends_at_its_timeout() {
     assert!(error.message.contains("statement timeout"), "{error}");
 }
 
+/// One step of this plan goes through the pairs of a whole batch and a million rows, on every thread of
+/// the engine.
+const LONG_STEP: &str = "SELECT count(*) FROM generate_series(1, 1000000) a(n) \
+                         JOIN generate_series(1, 1000000) b(n) ON (a.n * b.n) % 7 = 8";
+
+async fn until_nothing_else_runs(fixture: &Fixture) {
+    let alone = async {
+        while fixture.query("SELECT query FROM strandline.queries").await.len() > 1 {
+            tokio::task::yield_now().await;
+        }
+    };
+    tokio::time::timeout(PATIENCE, alone).await.expect("the stopped statement ends");
+}
+
+#[tokio::test]
+async fn a_timeout_is_answered_in_the_middle_of_a_step_and_ends_it() {
+    let fixture = Fixture::new().await;
+    let hashed = "SELECT count(*) FROM generate_series(1, 200000) a(n) \
+                  JOIN generate_series(1, 200000) b(n) ON a.n % 2 = b.n % 2 AND (a.n * b.n) % 7 = 8";
+    let sorted = "SELECT a.n FROM generate_series(1, 1000000) a(n), generate_series(1, 1000000) b(n) \
+                  WHERE a.n + b.n < 0 ORDER BY 1";
+    for sql in [LONG_STEP, hashed, sorted] {
+        for sql in [sql.to_owned(), format!("EXPLAIN ANALYZE {sql}")] {
+            let session = fixture.session_with(&[("statement_timeout", "300ms")]);
+            let outcome = tokio::time::timeout(Duration::from_secs(3), run(&session, &sql)).await;
+            let error = outcome.expect("a timeout is answered at once").unwrap_err();
+            assert_eq!(error.kind, ErrorKind::StatementTimeout, "{sql}");
+            until_nothing_else_runs(&fixture).await;
+        }
+    }
+}
+
 #[tokio::test]
 async fn a_query_beyond_its_memory_fails_alone() {
     let settings =
