@@ -3,6 +3,7 @@
 //! Invariant: no SQLSTATE is known here; the wire front end maps each kind to one.
 
 mod datafusion_error;
+mod text;
 
 use strandline_sql::{SqlError, SqlErrorKind};
 
@@ -21,6 +22,8 @@ pub enum ErrorKind {
     DuplicateAlias,
     /// A column outside of GROUP BY and of an aggregate.
     Grouping,
+    /// A window function where none can stand.
+    Windowing,
     DatatypeMismatch,
     InvalidReference,
     FeatureNotSupported,
@@ -34,6 +37,12 @@ pub enum ErrorKind {
     ReadOnlySetting,
     NumericOutOfRange,
     DivisionByZero,
+    /// Several rows where one is needed.
+    Cardinality,
+    /// A LIMIT below zero.
+    NegativeLimit,
+    /// An OFFSET below zero.
+    NegativeSkip,
     /// Other faults in the data of a running statement.
     DataException,
     TooComplex,

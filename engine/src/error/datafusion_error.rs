@@ -10,6 +10,7 @@ use strandline_sql::SqlError;
 use strandline_storage::log::FetchError;
 use strandline_storage::table::ScanError;
 
+use super::text::{execution_kind, out_of_range, plan_kind, without_tree};
 use super::{EngineError, ErrorKind};
 
 impl From<DataFusionError> for EngineError {
@@ -27,10 +28,13 @@ fn from_root(error: &DataFusionError) -> EngineError {
         DataFusionError::SchemaError(schema_error, _) => from_schema_error(schema_error, message),
         DataFusionError::ArrowError(arrow_error, _) => from_arrow_error(arrow_error),
         DataFusionError::SQL(..) => EngineError::new(ErrorKind::Syntax, message),
-        DataFusionError::NotImplemented(_) => EngineError::new(ErrorKind::FeatureNotSupported, message),
+        DataFusionError::NotImplemented(_) => without_tree(&message)
+            .unwrap_or_else(|| EngineError::new(ErrorKind::FeatureNotSupported, message)),
         DataFusionError::ResourcesExhausted(_) => out_of_memory(&message),
         DataFusionError::IoError(_) => EngineError::new(ErrorKind::Unavailable, message),
-        DataFusionError::Plan(_) => EngineError::new(plan_kind(&message), message),
+        DataFusionError::Plan(_) => {
+            without_tree(&message).unwrap_or_else(|| EngineError::new(plan_kind(&message), message))
+        }
         DataFusionError::Execution(_) | DataFusionError::External(_) => {
             EngineError::new(execution_kind(&message), message)
         }
@@ -96,7 +100,11 @@ fn from_arrow_error(error: &ArrowError) -> EngineError {
     let kind = match error {
         ArrowError::DivideByZero => return EngineError::new(ErrorKind::DivisionByZero, "division by zero"),
         ArrowError::ArithmeticOverflow(_) => ErrorKind::NumericOutOfRange,
-        ArrowError::CastError(_) | ArrowError::ParseError(_) => ErrorKind::InvalidText,
+        ArrowError::CastError(text) => match out_of_range(text) {
+            Some(error) => return error,
+            None => ErrorKind::InvalidText,
+        },
+        ArrowError::ParseError(_) => ErrorKind::InvalidText,
         ArrowError::NotYetImplemented(_) => ErrorKind::FeatureNotSupported,
         ArrowError::MemoryError(_) => ErrorKind::OutOfMemory,
         ArrowError::ExternalError(external) => {
@@ -105,7 +113,7 @@ fn from_arrow_error(error: &ArrowError) -> EngineError {
             }
             ErrorKind::DataException
         }
-        ArrowError::ComputeError(text) => execution_kind(text),
+        ArrowError::ComputeError(text) | ArrowError::InvalidArgumentError(text) => execution_kind(text),
         _ => ErrorKind::DataException,
     };
     let text = error.to_string();
@@ -117,48 +125,6 @@ fn out_of_memory(message: &str) -> EngineError {
     EngineError::new(ErrorKind::OutOfMemory, "out of memory")
         .with_detail(message)
         .with_hint("raise the memory for queries, or select less")
-}
-
-/// What a planning error is about, by its text.
-fn plan_kind(message: &str) -> ErrorKind {
-    let lower = message.to_lowercase();
-    let any = |parts: &[&str]| parts.iter().any(|part| lower.contains(part));
-    if any(&["invalid function", "no function matches", "failed to coerce arguments"]) {
-        ErrorKind::UndefinedFunction
-    } else if lower.contains("table") && lower.contains("not found") {
-        ErrorKind::UndefinedTable
-    } else if any(&["must appear in the group by", "could not be resolved from available columns"]) {
-        ErrorKind::Grouping
-    } else if any(&["ambiguous"]) {
-        ErrorKind::AmbiguousColumn
-    } else if any(&["placeholder"]) {
-        ErrorKind::UndefinedParameter
-    } else if any(&["not supported", "unsupported", "not implemented"]) {
-        ErrorKind::FeatureNotSupported
-    } else if any(&["cannot coerce", "type_coercion", "cannot infer common", "datatype"]) {
-        ErrorKind::DatatypeMismatch
-    } else {
-        ErrorKind::Syntax
-    }
-}
-
-/// What a fault in the data is about, by its text.
-fn execution_kind(message: &str) -> ErrorKind {
-    let lower = message.to_lowercase();
-    let any = |parts: &[&str]| parts.iter().any(|part| lower.contains(part));
-    if any(&["divide by zero", "division by zero"]) {
-        ErrorKind::DivisionByZero
-    } else if any(&["overflow", "out of range"]) {
-        ErrorKind::NumericOutOfRange
-    } else if any(&["error parsing timestamp", "invalid timezone"]) {
-        ErrorKind::InvalidDatetime
-    } else if any(&["cannot cast", "error parsing", "invalid digit"]) {
-        ErrorKind::InvalidText
-    } else if any(&["placeholder"]) {
-        ErrorKind::UndefinedParameter
-    } else {
-        ErrorKind::DataException
-    }
 }
 
 fn message_of(error: &DataFusionError) -> String {

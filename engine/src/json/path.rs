@@ -2,6 +2,8 @@
 
 use std::borrow::Cow;
 
+use serde::de::IgnoredAny;
+
 use crate::decode::members::{for_each_element, for_each_member, string_text};
 
 /// A member's name, or an element's place; negative places count from the end.
@@ -36,6 +38,20 @@ pub(super) fn as_text(raw: &str) -> Option<Cow<'_, str>> {
     }
 }
 
+/// What `json_typeof` answers; `None` for text that is not JSON.
+pub(super) fn type_name(json: &str) -> Option<&'static str> {
+    let json = json.trim_start_matches([' ', '\t', '\n', '\r']);
+    let name = match json.as_bytes().first()? {
+        b'{' => return for_each_member(json.as_bytes(), &mut |_, _| ()).ok().map(|()| "object"),
+        b'[' => return count_elements(json).map(|_| "array"),
+        b'"' => "string",
+        b't' | b'f' => "boolean",
+        b'n' => "null",
+        _ => "number",
+    };
+    serde_json::from_str::<IgnoredAny>(json).ok().map(|_| name)
+}
+
 fn member<'a>(json: &'a str, wanted: &str) -> Option<&'a str> {
     let mut found = None;
     for_each_member(json.as_bytes(), &mut |name, raw| {
@@ -64,7 +80,8 @@ fn element(json: &str, place: i64) -> Option<&str> {
     found
 }
 
-fn count_elements(json: &str) -> Option<usize> {
+/// The elements of an array; `None` for anything else.
+pub(super) fn count_elements(json: &str) -> Option<usize> {
     let mut count = 0;
     for_each_element(json, &mut |_| count += 1).ok()?;
     Some(count)
@@ -87,6 +104,25 @@ mod tests {
         assert_eq!(step(json, Step::Member("a")), Some(r#""two""#));
         assert_eq!(step(json, Step::Element(0)), None);
         assert_eq!(path_step(list, "1"), Some(r#"{"a":null}"#));
+    }
+
+    #[test]
+    fn values_have_the_type_names_of_postgres() {
+        let cases = [
+            (r#" {"a":1} "#, Some("object")),
+            ("[1]", Some("array")),
+            (r#""x""#, Some("string")),
+            ("-1.5e3", Some("number")),
+            ("false", Some("boolean")),
+            ("null", Some("null")),
+            ("nul", None),
+            ("[1", None),
+            ("1 2", None),
+            ("", None),
+        ];
+        for (json, expected) in cases {
+            assert_eq!(type_name(json), expected, "{json}");
+        }
     }
 
     #[test]

@@ -81,6 +81,7 @@ pub static SETTINGS: &[SettingSpec] = &[
     spec("client_min_messages", "notice", MESSAGES, ACCEPTED),
     spec("cursor_tuple_fraction", "0.1", SettingKind::Text, ACCEPTED),
     spec("DateStyle", "ISO, MDY", SettingKind::Text, "how dates are shown; always ISO"),
+    spec("default_table_access_method", "heap", SettingKind::Text, ACCEPTED),
     spec("default_text_search_config", "pg_catalog.simple", SettingKind::Text, ACCEPTED),
     spec("default_transaction_deferrable", "off", SettingKind::Boolean, ACCEPTED),
     spec(

@@ -123,11 +123,53 @@ async fn faults_have_kinds_that_say_what_to_do() {
         ("CREATE EXTERNAL TABLE t STORED AS CSV LOCATION '/etc/passwd'", ErrorKind::FeatureNotSupported),
         ("SELECT level, id FROM events GROUP BY level", ErrorKind::Grouping),
         ("SHOW no_such_setting", ErrorKind::UndefinedObject),
+        ("SELECT current_setting('no_such_setting')", ErrorKind::UndefinedObject),
+        ("SELECT set_config('is_superuser', 'on', false)", ErrorKind::ReadOnlySetting),
+        ("SELECT 12345678.9::numeric(5,2)", ErrorKind::NumericOutOfRange),
+        ("SELECT '99999999999'::int", ErrorKind::NumericOutOfRange),
+        ("SELECT '99999999999'::text::int", ErrorKind::NumericOutOfRange),
+        ("SELECT 1e30::float8::int8", ErrorKind::NumericOutOfRange),
+        ("SELECT (id + 40000)::int2 FROM events", ErrorKind::NumericOutOfRange),
+        ("SELECT (SELECT id FROM events)", ErrorKind::Cardinality),
+        ("SELECT 1 LIMIT -1", ErrorKind::NegativeLimit),
+        ("SELECT 1 OFFSET -1", ErrorKind::NegativeSkip),
+        ("SELECT 1 FROM events WHERE count(*) > 1", ErrorKind::Grouping),
+        ("SELECT sum(count(*)) FROM events", ErrorKind::Grouping),
+        ("SELECT 1 FROM events GROUP BY count(*)", ErrorKind::Grouping),
+        ("SELECT 1 FROM events WHERE row_number() OVER () = 1", ErrorKind::Windowing),
     ];
     for (sql, expected) in cases {
         let error = fixture.error(sql).await;
         assert_eq!(error.kind, expected, "{sql}: {error:?}");
     }
+}
+
+#[tokio::test]
+async fn a_subquery_that_cannot_be_planned_is_named_and_not_printed() {
+    let fixture = events().await;
+    for sql in [
+        "SELECT id, exists(SELECT 1 FROM events u WHERE u.id = e.id) FROM events e",
+        "SELECT (SELECT count(*) FROM events u WHERE u.id < e.id) FROM events e",
+        "SELECT id FROM events e ORDER BY exists(SELECT 1 FROM events u WHERE u.id = e.id)",
+    ] {
+        let error = fixture.error(sql).await;
+        assert_eq!(error.kind, ErrorKind::FeatureNotSupported, "{sql}: {error:?}");
+        assert_eq!(error.message, "a subquery of this kind in this place is not supported", "{sql}");
+    }
+}
+
+#[tokio::test]
+async fn json_values_tell_their_type_and_length() {
+    let fixture = Fixture::new().await;
+    let values = [r#"{"v":[1,2,3]}"#, r#"{"v":{"a":1}}"#, r#"{"v":"x"}"#, r#"{"v":1}"#, r#"{"v":null}"#];
+    fixture.topic("t", values).await;
+    let sql = "SELECT json_typeof(_value -> 'v'), json_array_length(_value -> 'v'), \
+               jsonb_typeof(_value -> 'none') FROM t ORDER BY _offset";
+    let expected =
+        ["array|3|NULL", "object|NULL|NULL", "string|NULL|NULL", "number|NULL|NULL", "null|NULL|NULL"];
+    assert_eq!(lines(&fixture.query(sql).await), expected);
+    let constant = "SELECT json_typeof('true'), json_array_length('[]'), jsonb_array_length('[[],[]]')";
+    assert_eq!(lines(&fixture.query(constant).await), ["boolean|0|2"]);
 }
 
 #[tokio::test]

@@ -35,6 +35,7 @@ async fn settings_are_shown_as_they_were_set() {
     one(&session, "RESET ALL").await;
     assert_eq!(session.time_zone(), "UTC");
     assert_eq!(one(&session, "SHOW transaction_isolation").await, "read committed");
+    assert_eq!(one(&session, "SELECT current_setting('default_table_access_method')").await, "heap");
     assert!(run(&session, "SHOW ALL").await.unwrap().rows.len() > 40);
 }
 
