@@ -225,9 +225,16 @@ impl Interval {
         Self { months: value.months, days: value.days, micros: value.nanoseconds / 1_000 }
     }
 
+    /// Whole days are days, as where PostgreSQL subtracts two times.
     pub(crate) fn from_duration(value: i64, unit: TimeUnit) -> Self {
-        let micros = to_micros(value, unit).clamp(i64::MIN.into(), i64::MAX.into());
-        Self { months: 0, days: 0, micros: i64::try_from(micros).expect("clamped") }
+        let micros = to_micros(value, unit);
+        let days = (micros / i128::from(MICROS_PER_DAY)).clamp(i32::MIN.into(), i32::MAX.into());
+        let rest = micros % i128::from(MICROS_PER_DAY);
+        Self {
+            months: 0,
+            days: i32::try_from(days).expect("clamped"),
+            micros: i64::try_from(rest).expect("less than a day"),
+        }
     }
 
     /// The `postgres` interval style: `1 year 2 mons -3 days +04:05:06.5`.

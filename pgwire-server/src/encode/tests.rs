@@ -214,6 +214,19 @@ fn intervals_print_in_the_postgres_style() {
 }
 
 #[test]
+fn durations_have_days() {
+    let cases = [
+        (1_078_703_171, "12 days 11:38:23.171", "00000009c19fa5b80000000c00000000"),
+        (-90_061_000, "-1 days -01:01:01", "ffffffff25c992c0ffffffff00000000"),
+        (i64::MAX, "2147483647 days 07:12:55.807", "000000060c475c187fffffff00000000"),
+    ];
+    for (millis, text, binary) in cases {
+        let duration = Arc::new(DurationMillisecondArray::from(vec![millis]));
+        check(duration, PgType::Interval, text, binary);
+    }
+}
+
+#[test]
 fn arrays_quote_what_would_be_read_otherwise() {
     let ints = ListArray::from_iter_primitive::<Int32Type, _, _>([Some([Some(1), None, Some(3)])]);
     let ints_binary = "00000001000000010000001700000003000000010000000400000001ffffffff0000000400000003";

@@ -1,5 +1,7 @@
 //! Statements that are stopped: by a cancel request, a timeout, the client's leaving, the server's end.
 
+use std::time::Duration;
+
 use crate::fixture::{ENDLESS, Server, bounded, code, rows};
 use crate::raw::{Raw, query};
 use tokio_postgres::NoTls;
@@ -45,6 +47,21 @@ async fn a_statement_timeout_stops_the_statement() {
     let client = server.connect_with("options='-c statement_timeout=200ms'").await;
     let error = bounded(client.simple_query(ENDLESS)).await.unwrap_err();
     assert_eq!(code(&error), "57014");
+    assert_eq!(rows(&client, "SELECT 1").await, [["1"]]);
+}
+
+/// Pairs that are compared inside of one join, which comes back to the runtime after a whole batch.
+const LONG_STEP: &str = "SELECT count(*) FROM big a, big b, big c \
+                         WHERE length(a.text) + a.n + length(b.text) + b.n = -1 - c.n";
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_statement_in_the_middle_of_a_step_is_stopped_at_once() {
+    let server = Server::with_big().await;
+    let client = server.connect_with("options='-c statement_timeout=200ms'").await;
+    let answer = tokio::time::timeout(Duration::from_secs(5), client.simple_query(LONG_STEP));
+    let error = answer.await.expect("a timeout is answered at once").unwrap_err();
+    assert_eq!(code(&error), "57014");
+    until_running(&server, 1).await;
     assert_eq!(rows(&client, "SELECT 1").await, [["1"]]);
 }
 

@@ -54,6 +54,45 @@ async fn scalars_have_the_types_and_bytes_of_postgres() {
     }
 }
 
+/// The question that asyncpg asks about types that it has no codec for, as short as its shape allows.
+const TYPE_INTROSPECTION: &str = "
+    WITH RECURSIVE typeinfo_tree(
+        oid, ns, name, kind, basetype, elemtype, elemdelim, range_subtype, attrtypoids, attrnames, depth)
+    AS (
+        SELECT t.oid, 'pg_catalog', t.typname, t.typtype,
+               (CASE WHEN t.typtype = 'd' THEN (SELECT b.oid FROM pg_type b WHERE b.oid = t.oid) END),
+               t.typelem, t.typdelim, NULL, NULL, NULL, 0
+        FROM pg_type t WHERE t.oid = any($1::oid[])
+        UNION ALL
+        SELECT t.oid, 'pg_catalog', t.typname, t.typtype, NULL, t.typelem, t.typdelim, NULL, NULL, NULL,
+               tt.depth + 1
+        FROM pg_type t, typeinfo_tree tt WHERE t.oid = tt.elemtype)
+    SELECT DISTINCT *, basetype::regtype::text AS basetype_name FROM typeinfo_tree ORDER BY depth DESC";
+
+#[tokio::test]
+async fn arrays_lead_to_their_elements_when_types_are_asked_for() {
+    let server = Server::start().await;
+    let client = server.connect().await;
+    let statement = bounded(client.prepare(TYPE_INTROSPECTION)).await.unwrap();
+    assert_eq!(statement.params(), [Type::OID_ARRAY]);
+    let asked = vec![Type::INT8_ARRAY.oid(), Type::JSON.oid()];
+    let found = bounded(client.query(&statement, &[&asked])).await.unwrap();
+    let mut found: Vec<_> = found
+        .iter()
+        .map(|row| {
+            let (name, depth): (String, i64) = (row.get("name"), row.get("depth"));
+            (depth, row.get::<_, u32>("oid"), name, row.get::<_, u32>("elemtype"))
+        })
+        .collect();
+    found.sort();
+    let expected = [
+        (0, Type::JSON.oid(), "json".to_owned(), 0),
+        (0, Type::INT8_ARRAY.oid(), "_int8".to_owned(), Type::INT8.oid()),
+        (1, Type::INT8.oid(), "int8".to_owned(), 0),
+    ];
+    assert_eq!(found, expected);
+}
+
 #[tokio::test]
 async fn system_columns_have_their_types() {
     let server = Server::with_events().await;
