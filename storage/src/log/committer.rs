@@ -194,6 +194,9 @@ impl Committer {
                 if let Err(health) = self.commit_pending() {
                     return health;
                 }
+                // The put that was just started gets a turn before the next object is sealed: on few
+                // processors the puts would otherwise not overlap.
+                tokio::task::yield_now().await;
             }
             if !self.closing.is_empty() && self.pending.is_empty() && self.in_flight.is_empty() {
                 return Health::Closed;
