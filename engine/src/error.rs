@@ -3,6 +3,7 @@
 //! Invariant: no SQLSTATE is known here; the wire front end maps each kind to one.
 
 mod datafusion_error;
+mod rephrase;
 mod text;
 
 use strandline_sql::{SqlError, SqlErrorKind};

@@ -74,14 +74,18 @@ pub fn for_each_element<'a>(text: &'a str, visit: &mut dyn FnMut(&'a str)) -> Re
 
 fn expect_object(text: &str) -> Result<(), JsonError> {
     let first = text.bytes().find(|byte| !is_space(*byte)).ok_or(JsonError::Empty)?;
+    if first == b'{' {
+        return Ok(());
+    }
+    if serde_json::from_str::<IgnoredAny>(text).is_err() {
+        return Err(JsonError::NotAnObject { found: "text that is not JSON" });
+    }
     let found = match first {
-        b'{' => return Ok(()),
         b'[' => "an array",
         b'"' => "a string",
-        b'0'..=b'9' | b'-' => "a number",
         b't' | b'f' => "a boolean",
         b'n' => "null",
-        _ => "text that is not JSON",
+        _ => "a number",
     };
     Err(JsonError::NotAnObject { found })
 }
@@ -243,6 +247,23 @@ mod tests {
             members.push((name.into_owned(), raw.to_owned()));
         })?;
         Ok(members)
+    }
+
+    #[test]
+    fn what_is_no_object_is_called_by_its_name() {
+        let cases = [
+            ("not json at all", "text that is not JSON"),
+            ("[1", "text that is not JSON"),
+            ("[1]", "an array"),
+            ("null", "null"),
+            (" true", "a boolean"),
+            ("-1", "a number"),
+            (r#""x""#, "a string"),
+        ];
+        for (value, found) in cases {
+            let error = for_each_member(value.as_bytes(), &mut |_, _| ()).unwrap_err();
+            assert_eq!(error.to_string(), format!("expected a JSON object, found {found}"), "{value}");
+        }
     }
 
     #[test]

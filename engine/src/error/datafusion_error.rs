@@ -10,7 +10,8 @@ use strandline_sql::SqlError;
 use strandline_storage::log::FetchError;
 use strandline_storage::table::ScanError;
 
-use super::text::{execution_kind, out_of_range, plan_kind, without_tree};
+use super::rephrase::{bad_cast, rephrased, without_tree};
+use super::text::{execution_kind, plan_kind};
 use super::{EngineError, ErrorKind};
 
 impl From<DataFusionError> for EngineError {
@@ -33,7 +34,8 @@ fn from_root(error: &DataFusionError) -> EngineError {
         DataFusionError::ResourcesExhausted(_) => out_of_memory(&message),
         DataFusionError::IoError(_) => EngineError::new(ErrorKind::Unavailable, message),
         DataFusionError::Plan(_) => {
-            without_tree(&message).unwrap_or_else(|| EngineError::new(plan_kind(&message), message))
+            let known = without_tree(&message).or_else(|| rephrased(&message));
+            known.unwrap_or_else(|| EngineError::new(plan_kind(&message), message))
         }
         DataFusionError::Execution(_) | DataFusionError::External(_) => {
             EngineError::new(execution_kind(&message), message)
@@ -100,7 +102,7 @@ fn from_arrow_error(error: &ArrowError) -> EngineError {
     let kind = match error {
         ArrowError::DivideByZero => return EngineError::new(ErrorKind::DivisionByZero, "division by zero"),
         ArrowError::ArithmeticOverflow(_) => ErrorKind::NumericOutOfRange,
-        ArrowError::CastError(text) => match out_of_range(text) {
+        ArrowError::CastError(text) => match bad_cast(text) {
             Some(error) => return error,
             None => ErrorKind::InvalidText,
         },
@@ -158,7 +160,7 @@ mod tests {
         let cast = ArrowError::CastError("Cannot cast string 'x' to value of Int64 type".to_owned());
         let error = EngineError::from(DataFusionError::from(cast));
         assert_eq!(error.kind, ErrorKind::InvalidText);
-        assert_eq!(error.message, "cannot cast string 'x' to value of Int64 type");
+        assert_eq!(error.message, "invalid input syntax for type bigint: \"x\"");
     }
 
     #[test]

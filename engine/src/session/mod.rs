@@ -57,13 +57,15 @@ impl Session {
     /// The statements of a text; none for one that is empty or only comments.
     ///
     /// # Errors
-    /// When the text is not SQL, or holds a statement that is not supported.
-    pub fn parse(&self, text: &str) -> Result<Vec<Parsed>, EngineError> {
+    /// When the text is not SQL, holds a statement that is not supported, or takes too long to read.
+    pub async fn parse(&self, text: &str) -> Result<Vec<Parsed>, EngineError> {
         if text.len() > TEXT_BYTES_MAX {
             let message = format!("statement has {} bytes, at most {TEXT_BYTES_MAX} are read", text.len());
             return Err(EngineError::new(ErrorKind::TooComplex, message));
         }
-        Ok(strandline_sql::parse(text)?)
+        let text = text.to_owned();
+        let limits = self.core.limits();
+        limits.run(on_runtime(&self.core.engine, async move { Ok(strandline_sql::parse(&text)?) })).await
     }
 
     /// Resolves and plans a statement. `parameter_types` are those that the client declared; the

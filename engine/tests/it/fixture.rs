@@ -145,7 +145,7 @@ pub async fn run_with(
     sql: &str,
     parameters: Vec<ScalarValue>,
 ) -> Result<Answer, EngineError> {
-    let mut parsed = session.parse(sql)?;
+    let mut parsed = session.parse(sql).await?;
     assert_eq!(parsed.len(), 1, "{sql}");
     let prepared = session.prepare(parsed.remove(0), Vec::new()).await?;
     answer(session.execute(&prepared, parameters).await?).await

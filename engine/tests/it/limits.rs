@@ -13,7 +13,7 @@ const ENDLESS: &str = "SELECT count(*) FROM generate_series(1, 1000000) a(n), ge
 const PATIENCE: Duration = Duration::from_secs(30);
 
 async fn start(session: &Session, sql: &str) -> Execution {
-    let parsed = session.parse(sql).unwrap().remove(0);
+    let parsed = session.parse(sql).await.unwrap().remove(0);
     let prepared = session.prepare(parsed, Vec::new()).await.unwrap();
     session.execute(&prepared, Vec::new()).await.unwrap()
 }

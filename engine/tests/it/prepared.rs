@@ -6,7 +6,7 @@ use strandline_engine::{ErrorKind, PgType, Prepared, Session};
 use crate::fixture::{Fixture, answer, lines, run_with};
 
 async fn prepare(session: &Session, sql: &str) -> Prepared {
-    let parsed = session.parse(sql).unwrap().remove(0);
+    let parsed = session.parse(sql).await.unwrap().remove(0);
     session.prepare(parsed, Vec::new()).await.unwrap()
 }
 
@@ -80,7 +80,7 @@ async fn wrong_parameters_are_refused() {
 async fn a_declared_type_is_kept() {
     let fixture = numbers().await;
     let session = fixture.session();
-    let parsed = session.parse("SELECT n + $1 FROM t WHERE n = 2").unwrap().remove(0);
+    let parsed = session.parse("SELECT n + $1 FROM t WHERE n = 2").await.unwrap().remove(0);
     let prepared = session.prepare(parsed, vec![Some(PgType::Int4)]).await.unwrap();
     assert_eq!(prepared.parameter_types(), [PgType::Int4]);
     assert_eq!(execute(&session, &prepared, vec![ScalarValue::from(40_i32)]).await, ["42"]);

@@ -131,6 +131,8 @@ async fn faults_have_kinds_that_say_what_to_do() {
         ("SELECT 1e30::float8::int8", ErrorKind::NumericOutOfRange),
         ("SELECT (id + 40000)::int2 FROM events", ErrorKind::NumericOutOfRange),
         ("SELECT (SELECT id FROM events)", ErrorKind::Cardinality),
+        ("SELECT sum(level) FROM events", ErrorKind::UndefinedFunction),
+        ("SELECT id + level FROM events", ErrorKind::UndefinedFunction),
         ("SELECT 1 LIMIT -1", ErrorKind::NegativeLimit),
         ("SELECT 1 OFFSET -1", ErrorKind::NegativeSkip),
         ("SELECT 1 FROM events WHERE count(*) > 1", ErrorKind::Grouping),
@@ -141,6 +143,7 @@ async fn faults_have_kinds_that_say_what_to_do() {
     for (sql, expected) in cases {
         let error = fixture.error(sql).await;
         assert_eq!(error.kind, expected, "{sql}: {error:?}");
+        assert!(!error.message.contains("DataFusion"), "{sql}: {error:?}");
     }
 }
 

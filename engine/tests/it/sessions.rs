@@ -43,7 +43,7 @@ async fn settings_are_shown_as_they_were_set() {
 async fn a_change_of_a_reported_setting_is_told() {
     let fixture = Fixture::new().await;
     let session = fixture.session();
-    let parsed = session.parse("SET application_name = 'grafana'").unwrap().remove(0);
+    let parsed = session.parse("SET application_name = 'grafana'").await.unwrap().remove(0);
     let prepared = session.prepare(parsed, Vec::new()).await.unwrap();
     match session.execute(&prepared, Vec::new()).await.unwrap() {
         Execution::Command { tag, parameter_status, .. } => {

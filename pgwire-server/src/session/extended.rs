@@ -24,7 +24,8 @@ impl<R: AsyncRead + Unpin, W: AsyncWrite + Unpin> Connection<R, W> {
         // A failed Parse of the unnamed statement leaves none, as in PostgreSQL.
         self.statements.remove(UNNAMED);
         let parameter_types = declared_types(&parse.parameter_types)?;
-        let mut parsed = self.session.parse(&parse.text)?;
+        let parsing = self.session.parse(&parse.text);
+        let mut parsed = self.interrupts.watch(&mut self.reader, parsing).await??;
         if parsed.len() > 1 {
             let message = "cannot insert multiple commands into a prepared statement";
             return Err(PgError::new(SqlState::SYNTAX_ERROR, message).into());

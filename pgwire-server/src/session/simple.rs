@@ -21,7 +21,8 @@ impl<R: AsyncRead + Unpin, W: AsyncWrite + Unpin> Connection<R, W> {
     pub(super) async fn simple_query(&mut self, text: &str) -> Result<(), Failure> {
         self.statements.remove(UNNAMED);
         self.portals.remove(UNNAMED);
-        let statements = self.session.parse(text)?;
+        let parsing = self.session.parse(text);
+        let statements = self.interrupts.watch(&mut self.reader, parsing).await??;
         if statements.is_empty() {
             self.output.empty_query();
         }
