@@ -6,6 +6,7 @@
 use std::fmt::Write;
 
 use bytes::{BufMut, BytesMut};
+use serde::de::IgnoredAny;
 use strandline_sql::PgType;
 
 use super::cell::{Cell, Column};
@@ -110,6 +111,15 @@ fn write_map(
     }
     out.put_u8(b'}');
     Ok(())
+}
+
+/// JSON as it was written. Other text becomes a JSON string: a driver that reads one bad record would
+/// lose the whole result.
+pub(crate) fn write_text(value: &str, out: &mut BytesMut) {
+    match serde_json::from_str::<IgnoredAny>(value) {
+        Ok(_) => out.put_slice(value.as_bytes()),
+        Err(_) => write_string(value, out),
+    }
 }
 
 fn write_string(value: &str, out: &mut BytesMut) {

@@ -274,6 +274,25 @@ fn records_are_sent_with_their_types() {
 }
 
 #[test]
+fn json_is_sent_as_written_and_other_text_as_a_json_string() {
+    let deep = format!("{}{}", "[".repeat(500), "]".repeat(500));
+    let cases = [
+        (r#" {"a" : [1, 2]}"#, r#" {"a" : [1, 2]}"#),
+        ("null", "null"),
+        (r#"{"a":"#, r#""{\"a\":""#),
+        ("AB \0 BB", r#""AB \u0000 BB""#),
+        ("", r#""""#),
+        (&deep, &deep),
+    ];
+    for (value, expected) in cases {
+        let array: ArrayRef = Arc::new(StringViewArray::from(vec![value]));
+        assert_eq!(text(Arc::clone(&array), PgType::Json), expected);
+        let bytes = encode(array, PgType::Json, Format::Binary, &TextStyle::default()).unwrap();
+        assert_eq!(bytes, expected.as_bytes());
+    }
+}
+
+#[test]
 fn headers_are_json_with_order_repeats_and_nulls_kept() {
     let fields = Fields::from(vec![
         Field::new("key", DataType::Utf8, false),

@@ -65,6 +65,7 @@ fn write_unsigned(value: u64, pg_type: PgType, out: &mut BytesMut) -> Result<(),
 fn write_text_as(value: &str, pg_type: PgType, out: &mut BytesMut) {
     match pg_type {
         PgType::Bytea => write_hex(value.as_bytes(), out),
+        PgType::Json | PgType::Jsonb => json::write_text(value, out),
         _ => write_clean(value, out),
     }
 }
