@@ -68,6 +68,8 @@ pub(crate) const LIKE_PATTERN: &str = "strandline_like_pattern";
 pub(crate) const OID: &str = "strandline_oid";
 /// `(value)`: a cast to bytea.
 pub(crate) const BYTEA: &str = "strandline_bytea";
+/// `(value)`: the length of a bytea; the planner's own function counts characters of text.
+pub(crate) const BYTE_LENGTH: &str = "strandline_byte_length";
 /// `(value)`: a cast to json.
 pub(crate) const JSON: &str = "strandline_json";
 /// `(name)`: the oid of a relation, which must exist.

@@ -2,7 +2,9 @@
 
 use std::sync::Arc;
 
-use datafusion::arrow::array::{Array, ArrayRef, AsArray, BinaryArray, Int64Array, StringArray, UInt32Array};
+use datafusion::arrow::array::{
+    Array, ArrayRef, AsArray, BinaryArray, Int32Array, Int64Array, StringArray, UInt32Array,
+};
 use datafusion::arrow::compute::cast;
 use datafusion::arrow::datatypes::{DataType, Float32Type, Float64Type, IntervalMonthDayNano};
 use datafusion::common::{exec_datafusion_err, exec_err};
@@ -10,17 +12,24 @@ use datafusion::error::Result;
 
 use super::scalar::{Inputs, Scalar};
 use super::time::{Times, Zones, intervals, shown};
-use super::{BYTEA, JSON, OID, TEXT};
+use super::{BYTE_LENGTH, BYTEA, JSON, OID, TEXT};
 use crate::pg_type::PgType;
 
 pub(super) fn functions() -> Vec<Scalar> {
     vec![
         Scalar::of_type(TEXT, (2, 2), DataType::Utf8, text),
         Scalar::of_type(BYTEA, (1, 1), DataType::Binary, bytea),
+        Scalar::of_type(BYTE_LENGTH, (1, 1), DataType::Int32, byte_length),
         Scalar::of_type(JSON, (1, 1), DataType::Utf8, |inputs| inputs.cast(0, &DataType::Utf8))
             .shown_as(PgType::Json),
         Scalar::of_type(OID, (1, 1), DataType::UInt32, oid).shown_as(PgType::Oid),
     ]
+}
+
+fn byte_length(inputs: &Inputs) -> Result<ArrayRef> {
+    let bytes = inputs.cast(0, &DataType::Binary)?;
+    let lengths = bytes.as_binary::<i32>().iter().map(|bytes| bytes.map(|bytes| bytes.len() as i32));
+    Ok(Arc::new(lengths.collect::<Int32Array>()))
 }
 
 fn text(inputs: &Inputs) -> Result<ArrayRef> {

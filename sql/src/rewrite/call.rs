@@ -14,7 +14,9 @@ use super::kind::Kind;
 use super::scope::Scope;
 use super::{Rewriter, build};
 use crate::error::{SqlError, SqlErrorKind};
-use crate::functions::{DATE_TRUNC, FIELD, ROUND_HALF_EVEN, TIMEZONE, TO_DATE, TO_TIMESTAMP, is_own_field};
+use crate::functions::{
+    BYTE_LENGTH, DATE_TRUNC, FIELD, ROUND_HALF_EVEN, TIMEZONE, TO_DATE, TO_TIMESTAMP, is_own_field,
+};
 use crate::pg_type::PgType;
 use crate::time::zone::Zone;
 
@@ -156,6 +158,12 @@ impl Rewriter<'_> {
                     },
                 );
                 Ok(None)
+            }
+            "length" | "octet_length"
+                if kinds.first().copied().flatten() == Some(Kind::of(PgType::Bytea)) =>
+            {
+                rename(expr, BYTE_LENGTH);
+                Ok(Some(Kind::of(PgType::Int4)))
             }
             "concat" | "concat_ws" | "format" => {
                 self.text_arguments(expr, kinds);

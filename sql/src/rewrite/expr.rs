@@ -252,11 +252,30 @@ fn literal(expr: &mut Expr) -> Rewrite {
             }
             Ok(Some(Kind::of(PgType::Numeric)))
         }
-        Value::Number(..) => Ok(Some(Kind::of(PgType::Numeric))),
+        Value::Number(text, _) => {
+            if let Some(digits) = written_out(text) {
+                // The planner would give it a negative scale, with which its casts go wrong.
+                let precision = ExactNumberInfo::PrecisionAndScale(digits.len() as u64, 0);
+                *expr = build::cast(build::string(digits), DataType::Decimal(precision));
+            }
+            Ok(Some(Kind::of(PgType::Numeric)))
+        }
         Value::Boolean(_) => Ok(BOOL),
         Value::HexStringLiteral(_) | Value::Null | Value::Placeholder(_) => Ok(None),
         other => Err(SqlError::unsupported(format!("the literal {other}"))),
     }
+}
+
+/// The digits of a whole number that was written with an exponent, such as `1.5e3`; none if they are
+/// more than a numeric holds.
+fn written_out(text: &str) -> Option<String> {
+    const DIGITS_MAX: usize = 76;
+    let (mantissa, exponent) = text.split_once(['e', 'E'])?;
+    let exponent: usize = exponent.strip_prefix('+').unwrap_or(exponent).parse().ok()?;
+    let (whole, fraction) = mantissa.split_once('.').unwrap_or((mantissa, ""));
+    let zeros = exponent.checked_sub(fraction.len())?;
+    let fits = whole.len() + fraction.len() + zeros <= DIGITS_MAX;
+    fits.then(|| format!("{whole}{fraction}{}", "0".repeat(zeros)))
 }
 
 /// `interval '90 min'`, `interval '3' day`.

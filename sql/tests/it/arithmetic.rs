@@ -165,3 +165,27 @@ async fn a_sign_is_no_part_of_the_operator_before_it() {
     )
     .await;
 }
+
+#[tokio::test]
+async fn numbers_with_an_exponent_are_numerics_of_their_value() {
+    let expected = [
+        ("1e10", "10000000000"),
+        ("1e10::bigint", "10000000000"),
+        ("CAST(1.5E3 AS int)", "1500"),
+        ("1e+2::int + _offset", "102"),
+        ("12.5e1", "125"),
+        ("15e-1", "1.5"),
+    ];
+    expect(&Session::new(), &expected).await;
+}
+
+#[tokio::test]
+async fn the_length_of_a_bytea_is_its_bytes() {
+    let expected = [
+        ("length('\\x00c3a9ff'::bytea)", "4"),
+        ("octet_length('\\x00c3a9ff'::bytea)", "4"),
+        ("length('é')", "1"),
+        ("octet_length('é')", "2"),
+    ];
+    expect(&Session::new(), &expected).await;
+}
