@@ -54,8 +54,14 @@ const TRUTHS: &[&str] = &[
 const FALSEHOODS: &[&str] = &["pg_is_other_temp_schema", "pg_relation_is_publishable"];
 
 /// The size of a table is not a number of bytes of this table alone.
-const NULL_SIZES: &[&str] =
-    &["pg_database_size", "pg_indexes_size", "pg_relation_size", "pg_table_size", "pg_total_relation_size"];
+const NULL_SIZES: &[&str] = &[
+    "pg_database_size",
+    "pg_indexes_size",
+    "pg_relation_size",
+    "pg_stat_get_numscans",
+    "pg_table_size",
+    "pg_total_relation_size",
+];
 
 const MANY: usize = 8;
 
@@ -69,6 +75,7 @@ pub(super) fn functions() -> Vec<Scalar> {
                 .map(|encoding| if encoding == i64::from(catalog::UTF8) { "UTF8" } else { "" }.to_owned()))
         })
         .shown_as(PgType::Name),
+        Scalar::text("pg_size_pretty", (1, 1), |row| Ok(row.integer(0)?.map(size_pretty))),
         Scalar::text("quote_ident", (1, 1), |row| Ok(row.text(0)?.map(quote_ident))),
         Scalar::text("quote_literal", (1, 1), |row| Ok(row.text(0)?.map(quote_literal))),
         Scalar::of_type("to_regtype", (1, 1), DataType::UInt32, to_regtype).shown_as(PgType::Regtype),
@@ -99,6 +106,24 @@ fn format_type(oid: i64) -> String {
         Some(pg_type) => pg_type.display_name().to_owned(),
         None if oid == 0 => "-".to_owned(),
         None => "???".to_owned(),
+    }
+}
+
+/// A number of bytes for people, with the steps and the rounding of PostgreSQL's function.
+fn size_pretty(bytes: i64) -> String {
+    const STEP_AT: u64 = 10 * 1024;
+    if bytes.unsigned_abs() < STEP_AT {
+        return format!("{bytes} bytes");
+    }
+    // One bit more than the unit shows is kept, to round by.
+    let mut halves = bytes >> 9;
+    let mut units = ["kB", "MB", "GB", "TB", "PB"].into_iter().peekable();
+    loop {
+        let unit = units.next().expect("the last unit ends the loop");
+        if halves.unsigned_abs() < 2 * STEP_AT - 1 || units.peek().is_none() {
+            return format!("{} {unit}", (halves + halves.signum()) / 2);
+        }
+        halves >>= 10;
     }
 }
 

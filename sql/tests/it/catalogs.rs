@@ -143,3 +143,21 @@ async fn every_catalog_table_can_be_read() {
     assert_eq!(session.refusal("SELECT 1 FROM pg_catalog.nosuch").kind, SqlErrorKind::UndefinedTable);
     assert_eq!(session.topics.relations().len(), 9);
 }
+
+#[tokio::test]
+async fn sizes_are_shown_as_postgresql_shows_them() {
+    let session = Session::new();
+    // The values of PostgreSQL 15.
+    for (bytes, shown) in [
+        ("0", "0 bytes"),
+        ("10239", "10239 bytes"),
+        ("10240", "10 kB"),
+        ("10485247", "10239 kB"),
+        ("10485248", "10 MB"),
+        ("-20480", "-20 kB"),
+        ("9223372036854775807", "8192 PB"),
+    ] {
+        let answer = session.run(&format!("SELECT pg_size_pretty({bytes}::bigint)")).await;
+        assert_eq!(answer.value(), shown, "{bytes}");
+    }
+}
