@@ -16,6 +16,7 @@ use datafusion::error::Result;
 
 use super::scalar::{Column, Inputs, Scalar};
 use super::{CEIL_MS, DATE_TRUNC, EXACT_MS, FLOOR_MS, SHIFT, TIMESTAMP, TIMESTAMPTZ, TIMEZONE};
+use crate::error::SqlError;
 use crate::time::literal::{self, Clock};
 use crate::time::zone::Zone;
 
@@ -223,19 +224,27 @@ fn is_text(data_type: &DataType) -> bool {
     matches!(data_type, DataType::Utf8 | DataType::LargeUtf8 | DataType::Utf8View)
 }
 
+/// Texts read as times in the zone of their row, in microseconds.
+fn parsed_texts(
+    inputs: &Inputs,
+    mut zones: Zones,
+    parse: fn(&str, Clock) -> std::result::Result<i64, SqlError>,
+    data_type: &DataType,
+) -> Result<ArrayRef> {
+    let texts = inputs.texts(0)?;
+    let values = inputs.rows().map(|row| {
+        let (Some(text), Some(zone)) = (texts.get(row), zones.get(row)?) else { return Ok(None) };
+        parse(text, Clock { now_us: None, zone }).map(Some).map_err(|error| exec_datafusion_err!("{error}"))
+    });
+    times(values, data_type)
+}
+
 /// A cast to timestamptz.
 fn to_instant(inputs: &Inputs) -> Result<ArrayRef> {
     let mut zones = Zones::of(inputs, 1)?;
     let data_type = inputs.array(0)?.data_type().clone();
     if is_text(&data_type) {
-        let texts = inputs.texts(0)?;
-        let values = inputs.rows().map(|row| {
-            let (Some(text), Some(zone)) = (texts.get(row), zones.get(row)?) else { return Ok(None) };
-            literal::instant_us(text, Clock { now_us: None, zone })
-                .map(Some)
-                .map_err(|error| exec_datafusion_err!("{error}"))
-        });
-        return times(values, &instant_type(TimeUnit::Microsecond));
+        return parsed_texts(inputs, zones, literal::instant_us, &instant_type(TimeUnit::Microsecond));
     }
     let source = Times::of(inputs, 0)?;
     let values = inputs.rows().map(|row| {
@@ -253,14 +262,12 @@ fn to_wall_clock(inputs: &Inputs) -> Result<ArrayRef> {
     let mut zones = Zones::of(inputs, 1)?;
     let data_type = inputs.array(0)?.data_type().clone();
     if is_text(&data_type) {
-        let texts = inputs.texts(0)?;
-        let values = inputs.rows().map(|row| {
-            let (Some(text), Some(zone)) = (texts.get(row), zones.get(row)?) else { return Ok(None) };
-            literal::local_us(text, Clock { now_us: None, zone })
-                .map(Some)
-                .map_err(|error| exec_datafusion_err!("{error}"))
-        });
-        return times(values, &DataType::Timestamp(TimeUnit::Microsecond, None));
+        return parsed_texts(
+            inputs,
+            zones,
+            literal::local_us,
+            &DataType::Timestamp(TimeUnit::Microsecond, None),
+        );
     }
     let source = Times::of(inputs, 0)?;
     let values = inputs.rows().map(|row| {
