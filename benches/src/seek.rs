@@ -120,15 +120,15 @@ async fn measure(place: &Place, name: &str, batches: i64, args: &SeekArgs) -> Re
     .await
     .context("running the client")??;
     server.stop().await?;
-    let blocks = view.block_count();
+    let blocks = view.tail().len();
     Ok(Medians { blocks, first, repeated, list_offsets_first, list_offsets_repeated })
 }
 
 /// One offset in the middle of each of some blocks, for the log and for the Kafka port: no block is
 /// in both, so that each is read for the first time once.
 fn offsets_to_find(view: &PartitionView) -> (Vec<i64>, Vec<i64>) {
-    let step = view.block_count().div_ceil(2 * LOOKUPS_MAX).max(1);
-    let middles = view.blocks().step_by(step).map(|block| (block.base_offset + block.next_offset) / 2);
+    let step = view.tail().len().div_ceil(2 * LOOKUPS_MAX).max(1);
+    let middles = view.tail().step_by(step).map(|block| (block.base_offset + block.next_offset) / 2);
     let (direct, requested): (Vec<_>, Vec<_>) = middles.enumerate().partition(|(index, _)| index % 2 == 0);
     let offsets = |chosen: Vec<(usize, i64)>| chosen.into_iter().map(|(_, offset)| offset).collect();
     (offsets(direct), offsets(requested))

@@ -54,7 +54,7 @@ pub async fn run(args: &FetchArgs) -> Result<Value> {
     fill(&log, partition, (0..batches).map(|_| Ok(batch.clone()))).await?;
     let view = log.snapshot().partition(partition).context("the partition was created")?;
     let (bytes, end) = (view.size_bytes(), view.bounds().high_watermark);
-    ensure!(view.blocks().all(|block| !view.in_memory(block)), "all blocks are beyond the tail");
+    ensure!(view.tail().all(|block| !view.in_memory(block)), "all blocks are beyond the tail");
 
     let limit = measure_limit(&place, store.as_ref()).await?;
     let before = store.counts();

@@ -204,23 +204,11 @@ impl Plan {
     }
 }
 
-/// The bytes of the blocks that hold what can be read from an offset on, counted no further than the
+/// The bytes of the slices and blocks that hold what can be read from an offset on, counted no further than the
 /// limit of the request.
 fn upper_bound(view: &PartitionView, from: i64, limits: &Limits) -> usize {
     let end = view.bounds().end(limits.isolation);
-    if from >= end {
-        return 0;
-    }
-    let mut bytes = 0;
-    let mut index = view.block_index_at(from);
-    while let Some(block) = view.block(index) {
-        if block.base_offset >= end || bytes >= limits.bytes_max.max(1) {
-            break;
-        }
-        bytes += block.length as usize;
-        index += 1;
-    }
-    bytes
+    if from >= end { 0 } else { view.bytes_between(from, end, limits.bytes_max) }
 }
 
 /// Where the reader's last epoch ends in this log, if its position is not part of this log (KIP-595).

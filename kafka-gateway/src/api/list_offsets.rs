@@ -146,7 +146,7 @@ async fn find(
         Target::Latest if isolation == Isolation::ReadCommitted => Ok(at(bounds.last_stable_offset)),
         Target::Latest => Ok(at(bounds.high_watermark)),
         Target::LastTiered => Ok(None),
-        Target::GreatestTimestamp => Ok(view.max_timestamp(isolation)),
+        Target::GreatestTimestamp => view.max_timestamp(isolation).await,
         Target::Time(time) => {
             telemetry::looked_up_time();
             view.lookup_time(time, isolation).await

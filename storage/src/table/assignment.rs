@@ -5,19 +5,20 @@
 //! only, in offset order, so that an order by offset costs nothing.
 
 use std::cmp::Reverse;
+use std::collections::VecDeque;
 use std::sync::Arc;
 
 use datafusion::arrow::compute::SortOptions;
 
-use super::blocks::{BlockRef, TopicBlocks};
+use super::run::{BlockRun, coalesce};
 
 /// Above this many partitions with data, several share an output partition.
 const OUTPUT_PARTITIONS_MAX: usize = 64;
 
-/// Blocks by output partition, in the order in which they are read.
+/// Runs of blocks by output partition, in the order in which they are read.
 #[derive(Clone, Debug)]
 pub(super) struct Assignment {
-    pub(super) outputs: Vec<Arc<[BlockRef]>>,
+    pub(super) outputs: Vec<Arc<[BlockRun]>>,
 }
 
 /// The partition of the topic that blocks belong to, or none or several.
@@ -35,23 +36,29 @@ pub(super) enum Direction {
     Descending,
 }
 
+/// What a run adds to the work of an output partition.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) struct Weight {
+    pub(super) bytes: u64,
+    /// Into how many pieces the run can be cut: its blocks, or 1.
+    pub(super) pieces_max: u32,
+}
+
 impl Assignment {
-    /// Spreads `blocks`, which are in the order of partition and offset, by their bytes.
+    /// Spreads `runs`, which are in the order of partition and offset, by their bytes.
     ///
     /// There are at least `target` output partitions as soon as there is a block, if need be empty
     /// ones: with fewer, the query engine would deal rows out again and lose their order.
-    pub(super) fn spread(blocks: &[BlockRef], target: usize, bytes_of: impl Fn(BlockRef) -> u64) -> Self {
-        if blocks.is_empty() {
+    pub(super) fn spread(runs: &[BlockRun], target: usize, weight_of: impl Fn(&BlockRun) -> Weight) -> Self {
+        if runs.is_empty() {
             return Self { outputs: vec![Arc::from([])] };
         }
-        let runs: Vec<Run<'_>> = blocks
-            .chunk_by(|a, b| a.slot == b.slot)
-            .map(|blocks| Run { blocks, bytes: blocks.iter().map(|block| bytes_of(*block)).sum(), pieces: 1 })
-            .collect();
-        let mut outputs = if runs.len() > target.max(OUTPUT_PARTITIONS_MAX) {
-            group(runs, target.max(OUTPUT_PARTITIONS_MAX))
+        let weighed: Vec<(BlockRun, Weight)> = runs.iter().map(|run| (*run, weight_of(run))).collect();
+        let shares: Vec<Share<'_>> = weighed.chunk_by(|a, b| a.0.slot == b.0.slot).map(Share::new).collect();
+        let mut outputs = if shares.len() > target.max(OUTPUT_PARTITIONS_MAX) {
+            group(shares, target.max(OUTPUT_PARTITIONS_MAX))
         } else {
-            split(runs, target, bytes_of)
+            split(shares, target)
         };
         if outputs.len() < target {
             outputs.resize(target, Arc::from([]));
@@ -60,34 +67,32 @@ impl Assignment {
     }
 
     pub(super) fn origins(&self) -> impl Iterator<Item = Origin> {
-        self.outputs.iter().map(|blocks| match blocks.first() {
+        self.outputs.iter().map(|runs| match runs.first() {
             None => Origin::Nothing,
-            Some(first) if blocks.iter().all(|block| block.slot == first.slot) => {
-                Origin::Partition(first.slot)
-            }
+            Some(first) if runs.iter().all(|run| run.slot == first.slot) => Origin::Partition(first.slot),
             Some(_) => Origin::Mixed,
         })
     }
 
     /// Sorts each output partition by partition and offset, each in its direction.
     pub(super) fn sorted(&self, partitions: Direction, offsets: Direction) -> Self {
-        let sort = |blocks: &Arc<[BlockRef]>| {
-            let mut blocks = blocks.to_vec();
-            blocks.sort_unstable_by(|a, b| {
+        let sort = |runs: &Arc<[BlockRun]>| {
+            let mut runs = runs.to_vec();
+            runs.sort_unstable_by(|a, b| {
                 let slots = partitions.apply(a.slot.cmp(&b.slot));
-                slots.then(offsets.apply(a.block.cmp(&b.block)))
+                slots.then(offsets.apply(a.place().cmp(&b.place())))
             });
-            blocks.into()
+            runs.into()
         };
         Self { outputs: self.outputs.iter().map(sort).collect() }
     }
 
-    /// Sorts each output partition by a key of the block.
-    pub(super) fn sorted_by_key<K: Ord>(&self, key: impl Fn(BlockRef) -> K) -> Self {
-        let sort = |blocks: &Arc<[BlockRef]>| {
-            let mut blocks = blocks.to_vec();
-            blocks.sort_by_cached_key(|block| key(*block));
-            blocks.into()
+    /// Sorts each output partition by a key of the run.
+    pub(super) fn sorted_by_key<K: Ord>(&self, key: impl Fn(&BlockRun) -> K) -> Self {
+        let sort = |runs: &Arc<[BlockRun]>| {
+            let mut runs = runs.to_vec();
+            runs.sort_by_cached_key(&key);
+            runs.into()
         };
         Self { outputs: self.outputs.iter().map(sort).collect() }
     }
@@ -95,16 +100,20 @@ impl Assignment {
     /// Puts the pieces of each partition together again, in one output partition of as many as
     /// before: whoever wants the first few rows in order should not read the head of every piece.
     pub(super) fn joined(&self, offsets: Direction) -> Self {
-        let mut outputs: Vec<Vec<BlockRef>> = vec![Vec::new(); self.outputs.len()];
-        for blocks in &self.outputs {
-            let Some(first) = blocks.first() else { continue };
+        let mut outputs: Vec<Vec<BlockRun>> = vec![Vec::new(); self.outputs.len()];
+        for runs in &self.outputs {
+            let Some(first) = runs.first() else { continue };
             let home = outputs
                 .iter()
                 .position(|other| other.first().is_none_or(|other| other.slot == first.slot))
                 .expect("each piece needs at most one output partition");
-            outputs[home].extend_from_slice(blocks);
+            outputs[home].extend_from_slice(runs);
         }
-        Self { outputs: outputs.into_iter().map(Arc::from).collect() }.sorted(offsets, offsets)
+        let whole = |mut runs: Vec<BlockRun>| {
+            runs.sort_unstable_by_key(BlockRun::place);
+            Arc::from(coalesce(runs))
+        };
+        Self { outputs: outputs.into_iter().map(whole).collect() }.sorted(offsets, offsets)
     }
 }
 
@@ -123,133 +132,205 @@ impl From<SortOptions> for Direction {
     }
 }
 
-/// The blocks of one partition of the topic.
-struct Run<'a> {
-    blocks: &'a [BlockRef],
+/// The runs of one partition of the topic.
+struct Share<'a> {
+    runs: &'a [(BlockRun, Weight)],
     bytes: u64,
     pieces: usize,
+    pieces_max: usize,
+}
+
+impl<'a> Share<'a> {
+    fn new(runs: &'a [(BlockRun, Weight)]) -> Self {
+        Self {
+            runs,
+            bytes: runs.iter().map(|(_, weight)| weight.bytes).sum(),
+            pieces: 1,
+            pieces_max: runs.iter().map(|(_, weight)| weight.pieces_max as usize).sum(),
+        }
+    }
 }
 
 /// Gives each partition an output partition of its own, and cuts the greatest ones into pieces until
 /// there are `target`.
-fn split(mut runs: Vec<Run<'_>>, target: usize, bytes_of: impl Fn(BlockRef) -> u64) -> Vec<Arc<[BlockRef]>> {
-    for _ in runs.len()..target {
-        let divisible = runs.iter_mut().filter(|run| run.pieces < run.blocks.len());
-        let Some(greatest) = divisible.max_by_key(|run| run.bytes / run.pieces as u64) else { break };
+fn split(mut shares: Vec<Share<'_>>, target: usize) -> Vec<Arc<[BlockRun]>> {
+    for _ in shares.len()..target {
+        let divisible = shares.iter_mut().filter(|share| share.pieces < share.pieces_max);
+        let Some(greatest) = divisible.max_by_key(|share| share.bytes / share.pieces as u64) else { break };
         greatest.pieces += 1;
     }
-    runs.iter().flat_map(|run| cut(run, &bytes_of)).collect()
+    shares.iter().flat_map(cut).collect()
 }
 
 /// Cuts a partition into pieces of about the same bytes, none of them empty.
-fn cut(run: &Run<'_>, bytes_of: impl Fn(BlockRef) -> u64) -> Vec<Arc<[BlockRef]>> {
-    let (mut pieces, mut rest, mut bytes_left) = (Vec::with_capacity(run.pieces), run.blocks, run.bytes);
-    for pieces_left in (1..=run.pieces).rev() {
-        let share = bytes_left / pieces_left as u64;
-        let length_max = rest.len() - (pieces_left - 1);
-        let (mut length, mut bytes) = (0, 0);
-        while length < length_max && (length == 0 || bytes < share || pieces_left == 1) {
-            bytes += bytes_of(rest[length]);
-            length += 1;
+fn cut(share: &Share<'_>) -> Vec<Arc<[BlockRun]>> {
+    let mut rest: VecDeque<(BlockRun, Weight)> = share.runs.iter().copied().collect();
+    let (mut bytes_left, mut parts_left) = (share.bytes, share.pieces_max);
+    let mut pieces = Vec::with_capacity(share.pieces);
+    for pieces_left in (1..=share.pieces).rev() {
+        let bytes_wanted = if pieces_left == 1 { u64::MAX } else { bytes_left / pieces_left as u64 };
+        let parts_max = parts_left - (pieces_left - 1);
+        let (mut piece, mut bytes, mut parts) = (Vec::new(), 0, 0);
+        while parts < parts_max && (parts == 0 || bytes < bytes_wanted) {
+            let Some((run, weight)) = rest.pop_front() else { break };
+            let wanted = parts_for(weight, bytes_wanted - bytes).min(parts_max - parts);
+            let (taken, left) = cut_run(run, weight, wanted as u32);
+            bytes += taken.1.bytes;
+            parts += taken.1.pieces_max as usize;
+            piece.push(taken.0);
+            if let Some(left) = left {
+                rest.push_front(left);
+            }
         }
-        let (piece, others) = rest.split_at(length);
+        (bytes_left, parts_left) = (bytes_left.saturating_sub(bytes), parts_left - parts);
         pieces.push(Arc::from(piece));
-        (rest, bytes_left) = (others, bytes_left.saturating_sub(bytes));
     }
     pieces
 }
 
-/// Deals whole partitions out, the greatest first, each to the output partition with the least.
-fn group(mut runs: Vec<Run<'_>>, count: usize) -> Vec<Arc<[BlockRef]>> {
-    let mut groups: Vec<(u64, Vec<BlockRef>)> = vec![(0, Vec::new()); count];
-    runs.sort_by_key(|run| Reverse(run.bytes));
-    for run in runs {
-        let least = groups.iter_mut().min_by_key(|(bytes, _)| *bytes).expect("there is an output partition");
-        least.0 += run.bytes;
-        least.1.extend_from_slice(run.blocks);
-    }
-    let sorted = |(_, mut blocks): (u64, Vec<BlockRef>)| {
-        blocks.sort_unstable_by_key(|block| (block.slot, block.block));
-        blocks.into()
-    };
-    groups.into_iter().map(sorted).collect()
+/// How many parts of a run have that many bytes together, at least one.
+fn parts_for(weight: Weight, bytes: u64) -> usize {
+    let of_one = (weight.bytes / u64::from(weight.pieces_max)).max(1);
+    bytes.div_ceil(of_one).clamp(1, u64::from(weight.pieces_max)) as usize
 }
 
-/// The bytes of a block, for [`Assignment::spread`].
-pub(super) fn block_bytes(blocks: &TopicBlocks) -> impl Fn(BlockRef) -> u64 {
-    |place| u64::from(blocks.block(place).length)
+/// Takes that many parts from the front of a run.
+fn cut_run(run: BlockRun, weight: Weight, parts: u32) -> ((BlockRun, Weight), Option<(BlockRun, Weight)>) {
+    if parts == weight.pieces_max {
+        return ((run, weight), None);
+    }
+    let (taken, left) = run.split_at(parts);
+    let bytes = weight.bytes / u64::from(weight.pieces_max) * u64::from(parts);
+    let weight_left = Weight { bytes: weight.bytes - bytes, pieces_max: weight.pieces_max - parts };
+    ((taken, Weight { bytes, pieces_max: parts }), Some((left, weight_left)))
+}
+
+/// Deals whole partitions out, the greatest first, each to the output partition with the least.
+fn group(mut shares: Vec<Share<'_>>, count: usize) -> Vec<Arc<[BlockRun]>> {
+    let mut groups: Vec<(u64, Vec<BlockRun>)> = vec![(0, Vec::new()); count];
+    shares.sort_by_key(|share| Reverse(share.bytes));
+    for share in shares {
+        let least = groups.iter_mut().min_by_key(|(bytes, _)| *bytes).expect("there is an output partition");
+        least.0 += share.bytes;
+        least.1.extend(share.runs.iter().map(|(run, _)| *run));
+    }
+    let sorted = |(_, mut runs): (u64, Vec<BlockRun>)| {
+        runs.sort_unstable_by_key(|run| (run.slot, run.place()));
+        runs.into()
+    };
+    groups.into_iter().map(sorted).collect()
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::table::blocks::Coverage;
+    use crate::table::run::{Coverage, RunSource};
 
-    fn blocks(counts: &[u32]) -> Vec<BlockRef> {
-        let partition = |(slot, count): (usize, &u32)| {
-            let slot = slot as u32;
-            (0..*count).map(move |block| BlockRef { slot, block, coverage: Coverage::Unknown })
+    fn run(slot: u32, source: RunSource, start: u32, count: u32) -> BlockRun {
+        BlockRun { slot, source, start, count, coverage: Coverage::Unknown }
+    }
+
+    /// A partition for each number, with as many blocks in its tail.
+    fn tails(counts: &[u32]) -> Vec<BlockRun> {
+        let partition = |(slot, count): (u32, &u32)| {
+            (0..*count).map(move |block| run(slot, RunSource::Tail, block, 1)).collect::<Vec<_>>()
         };
-        counts.iter().enumerate().flat_map(partition).collect()
+        (0..).zip(counts).flat_map(partition).collect()
     }
 
-    fn spread(counts: &[u32], target: usize) -> Assignment {
-        Assignment::spread(&blocks(counts), target, |_| 10)
+    /// A partition for each number, with a slice of as many blocks before a tail of one.
+    fn slices(counts: &[u32]) -> Vec<BlockRun> {
+        let partition = |(slot, count): (u32, &u32)| {
+            [run(slot, RunSource::Slice(0), 0, *count), run(slot, RunSource::Tail, 0, 1)]
+        };
+        (0..).zip(counts).flat_map(partition).collect()
     }
 
-    fn lengths(assignment: &Assignment) -> Vec<usize> {
-        assignment.outputs.iter().map(|output| output.len()).collect()
+    fn weight(run: &BlockRun) -> Weight {
+        Weight { bytes: 10 * u64::from(run.count), pieces_max: run.count }
+    }
+
+    fn lengths(assignment: &Assignment) -> Vec<u32> {
+        assignment.outputs.iter().map(|output| output.iter().map(|run| run.count).sum()).collect()
+    }
+
+    /// Each block of the runs as a run of its own, in order.
+    fn singles<'a>(runs: impl IntoIterator<Item = &'a BlockRun>) -> Vec<BlockRun> {
+        let single = |run: &BlockRun| {
+            let run = *run;
+            (0..run.count).map(move |index| BlockRun { start: run.start + index, count: 1, ..run })
+        };
+        let mut all: Vec<_> = runs.into_iter().flat_map(single).collect();
+        all.sort_unstable_by_key(|run| (run.slot, run.place()));
+        all
     }
 
     #[test]
     fn every_block_is_read_once() {
-        for counts in [&[1][..], &[7], &[0, 3, 100], &[1; 70], &[5; 200]] {
-            for target in [1, 2, 8, 100] {
-                let assignment = spread(counts, target);
-                let mut all: Vec<_> = assignment.outputs.iter().flat_map(|output| output.to_vec()).collect();
-                all.sort_unstable_by_key(|block| (block.slot, block.block));
-                assert_eq!(all, blocks(counts));
-                assert!(assignment.outputs.len() >= target);
+        for counts in [&[1][..], &[7], &[3, 100], &[1; 70], &[5; 200]] {
+            for runs in [tails(counts), slices(counts)] {
+                for target in [1, 2, 8, 100] {
+                    let assignment = Assignment::spread(&runs, target, weight);
+                    let all = assignment.outputs.iter().flat_map(|output| output.iter());
+                    assert_eq!(singles(all), singles(&runs));
+                    assert!(assignment.outputs.len() >= target);
+                }
             }
         }
     }
 
     #[test]
     fn no_block_gives_one_empty_output_partition() {
-        assert_eq!(lengths(&spread(&[], 4)), [0]);
+        assert_eq!(lengths(&Assignment::spread(&[], 4, weight)), [0]);
     }
 
     #[test]
     fn the_greatest_partition_is_cut_into_even_pieces() {
-        assert_eq!(lengths(&spread(&[2, 9], 4)), [2, 3, 3, 3]);
-        assert_eq!(lengths(&spread(&[2], 4)), [1, 1, 0, 0]);
+        assert_eq!(lengths(&Assignment::spread(&tails(&[2, 9]), 4, weight)), [2, 3, 3, 3]);
+        assert_eq!(lengths(&Assignment::spread(&tails(&[2]), 4, weight)), [1, 1, 0, 0]);
+        assert_eq!(lengths(&Assignment::spread(&slices(&[11]), 4, weight)), [3, 3, 3, 3]);
+    }
+
+    #[test]
+    fn a_run_that_is_only_counted_stays_whole() {
+        let counted = |_: &BlockRun| Weight { bytes: 0, pieces_max: 1 };
+        assert_eq!(lengths(&Assignment::spread(&slices(&[100]), 4, counted)), [100, 1, 0, 0]);
     }
 
     #[test]
     fn a_few_partitions_never_share_an_output_partition() {
-        let assignment = spread(&[3; 20], 2);
+        let assignment = Assignment::spread(&tails(&[3; 20]), 2, weight);
         assert_eq!(assignment.outputs.len(), 20);
         assert!(assignment.origins().all(|origin| matches!(origin, Origin::Partition(_))));
-        assert_eq!(spread(&[1; 100], 2).outputs.len(), OUTPUT_PARTITIONS_MAX);
+        let many = Assignment::spread(&tails(&[1; 100]), 2, weight);
+        assert_eq!(many.outputs.len(), OUTPUT_PARTITIONS_MAX);
     }
 
     #[test]
     fn sorting_follows_both_directions() {
-        let assignment = Assignment { outputs: vec![blocks(&[2, 2]).into()] };
-        let places = |assignment: Assignment| -> Vec<_> {
-            assignment.outputs[0].iter().map(|block| (block.slot, block.block)).collect()
-        };
-        let sorted = |partitions, offsets| places(assignment.sorted(partitions, offsets));
         use Direction::{Ascending, Descending};
-        assert_eq!(sorted(Descending, Ascending), [(1, 0), (1, 1), (0, 0), (0, 1)]);
-        assert_eq!(sorted(Ascending, Descending), [(0, 1), (0, 0), (1, 1), (1, 0)]);
+        use RunSource::{Slice, Tail};
+
+        let runs = [run(0, Slice(1), 0, 9), run(0, Tail, 0, 1), run(1, Tail, 0, 1), run(1, Tail, 1, 1)];
+        let assignment = Assignment { outputs: vec![runs.into()] };
+        let sorted = |partitions, offsets| -> Vec<_> {
+            let sorted = assignment.sorted(partitions, offsets);
+            sorted.outputs[0].iter().map(|run| (run.slot, run.source, run.start)).collect()
+        };
+        let expected = [(1, Tail, 0), (1, Tail, 1), (0, Slice(1), 0), (0, Tail, 0)];
+        assert_eq!(sorted(Descending, Ascending), expected);
+        let expected = [(0, Tail, 0), (0, Slice(1), 0), (1, Tail, 1), (1, Tail, 0)];
+        assert_eq!(sorted(Ascending, Descending), expected);
     }
 
     #[test]
     fn joined_pieces_are_read_from_one_end() {
-        let joined = spread(&[6, 1], 4).joined(Direction::Descending);
+        let joined = Assignment::spread(&tails(&[6, 1]), 4, weight).joined(Direction::Descending);
         assert_eq!(lengths(&joined), [6, 1, 0, 0]);
-        let order: Vec<_> = joined.outputs[0].iter().map(|block| block.block).collect();
+        let order: Vec<_> = joined.outputs[0].iter().map(|run| run.start).collect();
         assert_eq!(order, [5, 4, 3, 2, 1, 0]);
+        let runs = slices(&[6]);
+        let joined = Assignment::spread(&runs, 4, weight).joined(Direction::Descending);
+        assert_eq!(joined.outputs[0][..], [runs[1], runs[0]], "a slice is whole again");
     }
 }

@@ -1,30 +1,39 @@
-//! The blocks of a topic at one snapshot: what a scan is planned over and reads from.
+//! The slices and blocks of a topic at one snapshot: what a scan is planned over and reads from.
 //!
-//! Invariant: nothing below the log start or at and past the last stable offset is a row. A block
-//! that reaches over one of these bounds is never taken as a whole.
+//! The blocks of the tail are at hand. Those of a slice are in the index of its segment, which is
+//! loaded when it is needed; those that planning loaded are kept here.
 
-use std::ops::Range;
+use std::collections::HashMap;
+use std::sync::Arc;
 
 use bytes::Bytes;
 use datafusion::common::{DataFusionError, Result, plan_datafusion_err};
+use futures::StreamExt;
+use futures::stream;
 
 use super::error::{ScanError, external};
+use super::run::{BlockRun, Coverage, RunSource};
+use super::unit::Unit;
+use super::visibility::Visibility;
 use crate::format::BatchError;
+use crate::format::slice::{LossAcceptance, SliceData};
 use crate::ids::TopicPartition;
-use crate::log::{Block, FetchError, PartitionView, Snapshot, Topic};
+use crate::log::{Block, FetchError, InstalledSlice, PartitionView, Snapshot, Topic};
+
+/// Indexes of slices are loaded this many at a time.
+const INDEX_LOADS_MAX: usize = 16;
 
 /// What a statement reads: the state of the log when it began. Put into the session configuration
 /// as an extension once per statement, so that all scans of a statement see one state.
 #[derive(Clone, Debug)]
 pub struct TableSnapshot(pub Snapshot);
 
-/// One partition of the topic, and the offsets of it that are rows.
+/// One partition of the topic, and what of it is rows.
 #[derive(Clone, Debug)]
 pub(super) struct PartitionBlocks {
     pub(super) partition: i32,
+    pub(super) visibility: Visibility,
     view: PartitionView,
-    /// From the log start to the last stable offset, exclusive.
-    visible: Range<i64>,
 }
 
 /// The partitions of a topic that are there at one snapshot, by number.
@@ -32,23 +41,15 @@ pub(super) struct PartitionBlocks {
 pub(super) struct TopicBlocks {
     pub(super) topic_name: String,
     partitions: Vec<PartitionBlocks>,
+    /// What planning loaded.
+    indexes: HashMap<SlicePlace, Arc<[Block]>>,
 }
 
-/// A block by its place: a position in [`TopicBlocks`] and one in the partition's blocks.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) struct BlockRef {
+/// A slice: positions in [`TopicBlocks`] and in the partition's slices.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub(super) struct SlicePlace {
     pub(super) slot: u32,
-    pub(super) block: u32,
-    pub(super) coverage: Coverage,
-}
-
-/// What is known of the rows of a block before it is read.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Coverage {
-    /// Each has to be looked at.
-    Unknown,
-    /// All of them are visible and pass the filters that the scan was planned with.
-    Full,
+    pub(super) slice: u32,
 }
 
 impl TopicBlocks {
@@ -58,26 +59,39 @@ impl TopicBlocks {
         let topic = snapshot
             .topic_by_id(topic.id)
             .ok_or_else(|| plan_datafusion_err!("topic \"{}\" does not exist any more", topic.name))?;
-        let partitions = (0..topic.partition_count)
-            .filter_map(|partition| {
-                let view = snapshot.partition(TopicPartition::new(topic.id, partition))?;
+        let partitions = topic
+            .partitions()
+            .filter_map(|place: TopicPartition| {
+                let view = snapshot.partition(place)?;
                 let bounds = view.bounds();
-                let visible = bounds.log_start_offset..bounds.last_stable_offset;
-                Some(PartitionBlocks { partition, view, visible })
+                let aborted = view.aborted_ranges(bounds.log_start_offset, bounds.last_stable_offset);
+                let visibility = Visibility::new(&bounds, aborted);
+                Some(PartitionBlocks { partition: place.partition, visibility, view })
             })
             .collect();
-        Ok(Self { topic_name: topic.name.clone(), partitions })
+        Ok(Self { topic_name: topic.name.clone(), partitions, indexes: HashMap::new() })
     }
 
-    /// Every block that has a visible offset, in the order of partition and offset.
-    pub(super) fn candidates(&self) -> Vec<BlockRef> {
+    /// Every slice as a whole and every block of the tail that has a visible offset, in the order of
+    /// partition and offset.
+    pub(super) fn candidates(&self) -> Vec<BlockRun> {
         let mut candidates = Vec::new();
         for (slot, partition) in self.partitions.iter().enumerate() {
             let slot = u32::try_from(slot).expect("partitions are numbered by i32");
-            for (index, block) in partition.view.blocks().enumerate() {
-                if partition.reaches(block.base_offset..block.next_offset) {
-                    let block = u32::try_from(index).expect("a block takes more memory than its number");
-                    candidates.push(BlockRef { slot, block, coverage: Coverage::Unknown });
+            let run =
+                |source, start, count| BlockRun { slot, source, start, count, coverage: Coverage::Unknown };
+            for (index, installed) in partition.view.slices().enumerate() {
+                let slice = &installed.slice;
+                if has_rows(installed)
+                    && partition.visibility.reaches(&(slice.base_offset..slice.next_offset))
+                {
+                    candidates.push(run(RunSource::Slice(position(index)), 0, block_count(installed)));
+                }
+            }
+            for (index, block) in partition.view.tail().enumerate() {
+                let has_rows = block.data_count > 0;
+                if has_rows && partition.visibility.reaches(&(block.base_offset..block.next_offset)) {
+                    candidates.push(run(RunSource::Tail, position(index), 1));
                 }
             }
         }
@@ -88,9 +102,85 @@ impl TopicBlocks {
         &self.partitions[slot as usize]
     }
 
-    pub(super) fn block(&self, place: BlockRef) -> &Block {
-        let block = self.partition(place.slot).view.block(place.block as usize);
-        block.expect("a place is made of a block that is there")
+    fn slice(&self, place: SlicePlace) -> &InstalledSlice {
+        let slice = self.partition(place.slot).view.slice(place.slice as usize);
+        slice.expect("a place is made of a slice that is there")
+    }
+
+    /// The slice whose index has to be loaded before the blocks of the run are known.
+    pub(super) fn unloaded(&self, run: &BlockRun) -> Option<SlicePlace> {
+        let RunSource::Slice(slice) = run.source else { return None };
+        let place = SlicePlace { slot: run.slot, slice };
+        (!self.indexes.contains_key(&place)).then_some(place)
+    }
+
+    /// The run has all blocks of its slice.
+    pub(super) fn is_whole_slice(&self, run: &BlockRun) -> bool {
+        let RunSource::Slice(slice) = run.source else { return false };
+        let place = SlicePlace { slot: run.slot, slice };
+        run.start == 0 && run.count == block_count(self.slice(place))
+    }
+
+    /// The blocks of a run in ascending order, none if they are not known yet.
+    pub(super) fn blocks(&self, run: &BlockRun) -> impl Iterator<Item = &Block> {
+        let range = run.start as usize..(run.start + run.count) as usize;
+        let (tail, index) = match run.source {
+            RunSource::Tail => (range, &[][..]),
+            RunSource::Slice(slice) => {
+                let index = self.indexes.get(&SlicePlace { slot: run.slot, slice });
+                (0..0, index.and_then(|index| index.get(range)).unwrap_or_default())
+            }
+        };
+        let view = &self.partition(run.slot).view;
+        tail.filter_map(|index| view.tail_block(index)).chain(index)
+    }
+
+    /// What is known of the records of a run: of its blocks, or of the slice that it is a part of.
+    pub(super) fn unit(&self, run: &BlockRun) -> Unit {
+        if let Some(place) = self.unloaded(run) {
+            return Unit::of_slice(&self.slice(place).slice);
+        }
+        let units = self.blocks(run).map(Unit::of_block);
+        units.reduce(|all, block| all.and(&block)).expect("a run has a block")
+    }
+
+    /// Bytes of the run's blocks: an even share if it is a part of a slice that is not loaded.
+    pub(super) fn bytes(&self, run: &BlockRun) -> u64 {
+        match self.unloaded(run) {
+            Some(place) => self.share(run, self.slice(place).slice.data_length()),
+            None => self.blocks(run).map(|block| u64::from(block.length)).sum(),
+        }
+    }
+
+    /// The part of a figure of the whole slice that falls to the run, if its blocks are all alike.
+    pub(super) fn share(&self, run: &BlockRun, of_slice: u64) -> u64 {
+        let RunSource::Slice(slice) = run.source else { return of_slice };
+        let blocks = block_count(self.slice(SlicePlace { slot: run.slot, slice }));
+        of_slice / u64::from(blocks) * u64::from(run.count)
+    }
+
+    /// Every record of a user in the run is a row. Nothing is promised of a slice that is lost.
+    pub(super) fn is_whole(&self, run: &BlockRun, unit: &Unit) -> bool {
+        let is_lost = self.unloaded(run).is_some_and(|place| self.slice(place).slice.location().is_none());
+        !is_lost && self.partition(run.slot).visibility.is_whole(&unit.offsets)
+    }
+
+    /// Loads the indexes of slices and keeps them, and says how many. One that fails is left out: the
+    /// scan will say why if it gets there.
+    pub(super) async fn load_indexes(&mut self, places: &[SlicePlace]) -> usize {
+        let blocks = &*self;
+        let load = |place: SlicePlace| async move { Some((place, blocks.index(place).await.ok()?)) };
+        let loads = stream::iter(places.to_vec()).map(load).buffered(INDEX_LOADS_MAX);
+        let loaded: Vec<_> = loads.filter_map(std::future::ready).collect().await;
+        let count = loaded.len();
+        self.indexes.extend(loaded);
+        count
+    }
+
+    /// The blocks of a slice, checked against what is known of it.
+    pub(super) async fn index(&self, place: SlicePlace) -> Result<Arc<[Block]>> {
+        let read = self.partition(place.slot).view.slice_blocks(self.slice(place)).await;
+        read.map_err(|error| self.failed(place.slot, error))
     }
 
     /// Reads blocks of one partition, checked against the index.
@@ -111,17 +201,24 @@ impl TopicBlocks {
 }
 
 impl PartitionBlocks {
-    /// All records of the block are visible.
-    pub(super) fn is_whole(&self, block: &Block) -> bool {
-        block.base_offset >= self.visible.start && block.next_offset <= self.visible.end
+    /// What one batch may decompress to.
+    pub(super) fn decompressed_bytes_max(&self) -> usize {
+        self.view.decompressed_bytes_max()
     }
+}
 
-    /// Some of the offsets may be visible.
-    pub(super) fn reaches(&self, offsets: Range<i64>) -> bool {
-        offsets.start < self.visible.end && offsets.end > self.visible.start
-    }
+/// Readers skip a slice whose loss was accepted.
+fn has_rows(installed: &InstalledSlice) -> bool {
+    let is_given_up =
+        matches!(installed.slice.data, SliceData::Lost { acceptance: LossAcceptance::Accepted, .. });
+    installed.slice.data_count > 0 && !is_given_up
+}
 
-    pub(super) fn is_visible(&self, offset: i64) -> bool {
-        self.visible.contains(&offset)
-    }
+/// Known without the index. A slice that is lost counts as one block.
+fn block_count(installed: &InstalledSlice) -> u32 {
+    installed.slice.location().map_or(1, |location| location.block_count().max(1))
+}
+
+fn position(index: usize) -> u32 {
+    u32::try_from(index).expect("a block takes more memory than its number")
 }

@@ -12,11 +12,15 @@ use datafusion::physical_plan::metrics::{Count, ExecutionPlanMetricsSet, MetricB
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[repr(usize)]
 pub enum ScanCounter {
+    /// Slices that their bounds ruled out, so that their index was not needed.
+    SlicesPruned,
+    /// Slices whose index was needed, from the cache or from the store.
+    SliceIndexesLoaded,
     /// Blocks of the topic that the statement was planned over.
     BlocksTotal,
     /// Blocks that the index ruled out, when planning or while running.
     BlocksPruned,
-    /// Blocks whose rows were counted from the index alone.
+    /// Blocks whose rows were counted from what is known of them or their slice.
     BlocksCounted,
     /// Blocks that were read.
     BlocksRead,
@@ -36,7 +40,9 @@ pub enum ScanCounter {
 }
 
 impl ScanCounter {
-    pub const ALL: [Self; 11] = [
+    pub const ALL: [Self; 13] = [
+        Self::SlicesPruned,
+        Self::SliceIndexesLoaded,
         Self::BlocksTotal,
         Self::BlocksPruned,
         Self::BlocksCounted,
@@ -52,6 +58,8 @@ impl ScanCounter {
 
     pub fn name(self) -> &'static str {
         match self {
+            Self::SlicesPruned => "slices_pruned",
+            Self::SliceIndexesLoaded => "slice_indexes_loaded",
             Self::BlocksTotal => "blocks_total",
             Self::BlocksPruned => "blocks_pruned",
             Self::BlocksCounted => "blocks_counted",
@@ -77,7 +85,7 @@ impl ScanCounters {
         self.0[counter as usize].load(Ordering::Relaxed)
     }
 
-    fn add(&self, counter: ScanCounter, count: u64) {
+    pub(super) fn add(&self, counter: ScanCounter, count: u64) {
         self.0[counter as usize].fetch_add(count, Ordering::Relaxed);
     }
 }
@@ -107,6 +115,11 @@ impl ScanMetrics {
     /// The time that decoding and filtering take, without waiting for reads.
     pub(super) fn elapsed_compute(&self) -> &Time {
         &self.elapsed_compute
+    }
+
+    /// Counts for the statement alone what has been counted for the process.
+    pub(super) fn add_own(&self, counter: ScanCounter, count: usize) {
+        self.own[counter as usize].add(count);
     }
 
     pub(super) fn add(&self, counter: ScanCounter, count: usize) {

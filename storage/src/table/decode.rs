@@ -1,7 +1,7 @@
 //! From the bytes of blocks to decoded records: which batches of a block are worth decoding, and the
 //! rows of those that are.
 //!
-//! Invariant: control records are never rows.
+//! Invariant: control records and those of aborted transactions are never rows.
 
 use std::mem::size_of;
 
@@ -17,10 +17,6 @@ use crate::format::{
     BatchError, BatchHeader, Compression, DecompressionBudget, Record, Records, split_batches,
 };
 use crate::log::Block;
-
-/// A batch may decompress to as much as an Arrow view can point into. Whoever appended it was held
-/// to a lower bound, and the memory is accounted for as soon as its size is known.
-const DECOMPRESSED_BYTES_MAX: usize = i32::MAX as usize;
 
 /// A batch that waits to be decoded.
 #[derive(Debug)]
@@ -56,7 +52,7 @@ impl BlockBytes<'_> {
         for batch in split_batches(self.bytes) {
             let (header, bytes) =
                 batch.map_err(|error| self.blocks.undecodable(self.slot, &self.block, &error))?;
-            if !header.is_control() && partition.reaches(header.base_offset..header.next_offset()) {
+            if partition.visibility.shows(&header) {
                 batches.push(PendingBatch { header, bytes, block: self.block });
             }
         }
@@ -81,7 +77,7 @@ impl PendingBatch {
         slot: u32,
         metrics: &ScanMetrics,
     ) -> Result<DecodedBatch> {
-        let mut budget = DecompressionBudget::new(DECOMPRESSED_BYTES_MAX);
+        let mut budget = DecompressionBudget::new(blocks.partition(slot).decompressed_bytes_max());
         let records = Records::decode(&self.bytes, &mut budget)
             .map_err(|error| blocks.undecodable(slot, &self.block, &error))?;
         metrics.add(ScanCounter::BatchesDecoded, 1);
@@ -128,10 +124,11 @@ fn append_rows<'a>(
 ) -> Result<(), BatchError> {
     let (records, append_time_ms) = (&batch.records, batch.block.append_time_ms);
     let row = |record: Record<'a>| Row { record, records, append_time_ms };
-    let is_whole = partition.is_whole(&batch.block);
+    let visibility = &partition.visibility;
+    let is_inside = visibility.is_inside(&(batch.block.base_offset..batch.block.next_offset));
     for record in records {
         let record = record?;
-        if is_whole || partition.is_visible(record.offset) {
+        if is_inside || visibility.contains(record.offset) {
             rows.push(row(record));
         }
     }

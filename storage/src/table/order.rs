@@ -10,8 +10,10 @@ use datafusion::physical_expr::expressions::Column;
 use datafusion::physical_expr::{LexOrdering, PhysicalSortExpr};
 
 use super::assignment::{Assignment, Direction, Origin};
-use super::blocks::{BlockRef, TopicBlocks};
+use super::blocks::TopicBlocks;
 use super::columns::SystemColumn;
+use super::unit::{NO_TIMESTAMP, Unit};
+use crate::log::Block;
 
 /// A column of the table, and how it is sorted.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -26,7 +28,42 @@ pub(super) enum ScanOrder {
     /// Rows come in this order.
     Sorted { keys: Vec<SortKey>, offsets: Direction },
     /// Blocks are read in an order in which the first rows by time come early.
-    Hinted,
+    Hinted { time: SortOptions },
+}
+
+/// The order in which a scan reads the blocks of a run.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum ReadOrder {
+    ByOffset(Direction),
+    /// Those first that may hold the first rows by time.
+    ByTime(SortOptions),
+}
+
+impl ReadOrder {
+    pub(super) fn of(order: Option<&ScanOrder>) -> Self {
+        match order {
+            Some(ScanOrder::Sorted { offsets, .. }) => Self::ByOffset(*offsets),
+            Some(ScanOrder::Hinted { time }) => Self::ByTime(*time),
+            None => Self::ByOffset(Direction::Ascending),
+        }
+    }
+
+    /// The order of the rows of a block.
+    pub(super) fn direction(self) -> Direction {
+        match self {
+            Self::ByOffset(direction) => direction,
+            Self::ByTime(_) => Direction::Ascending,
+        }
+    }
+
+    /// Puts blocks that ascend by offset into this order.
+    pub(super) fn arrange(self, blocks: &mut [Block]) {
+        match self {
+            Self::ByOffset(Direction::Ascending) => {}
+            Self::ByOffset(Direction::Descending) => blocks.reverse(),
+            Self::ByTime(time) => blocks.sort_by_cached_key(|block| time_rank(&Unit::of_block(block), time)),
+        }
+    }
 }
 
 /// The keys of an order over the columns that a scan gives out, `None` if there are others.
@@ -65,25 +102,30 @@ pub(super) fn is_single(assignment: &Assignment) -> bool {
 }
 
 /// The blocks in an order in which the first rows by time come early, if time is the first key.
-pub(super) fn hinted(keys: &[SortKey], assignment: &Assignment, blocks: &TopicBlocks) -> Option<Assignment> {
+pub(super) fn hinted(
+    keys: &[SortKey],
+    assignment: &Assignment,
+    blocks: &TopicBlocks,
+) -> Option<(ScanOrder, Assignment)> {
     let first = keys.first().filter(|key| key.column == SystemColumn::Timestamp.index())?;
-    Some(assignment.sorted_by_key(|place| time_rank(blocks, place, first.options)))
+    let time = first.options;
+    let assignment = assignment.sorted_by_key(|run| time_rank(&blocks.unit(run), time));
+    Some((ScanOrder::Hinted { time }, assignment))
 }
 
-/// Ranks a block by the first of its rows in the order of time.
-fn time_rank(blocks: &TopicBlocks, place: BlockRef, options: SortOptions) -> (i8, i128) {
-    let block = blocks.block(place);
-    let rows = u64::from(block.data_count) + u64::from(block.control_count);
-    let nulls = u64::from(block.null_timestamp_count);
+/// Ranks a unit by the first of its rows in the order of time.
+fn time_rank(unit: &Unit, options: SortOptions) -> (i8, i128) {
+    let (rows, nulls) = (unit.data_count, unit.null_timestamps);
     let has_first_null = if options.nulls_first { nulls > 0 } else { nulls == rows };
     let null_rank = match (has_first_null, options.nulls_first) {
         (false, _) => 0,
         (true, true) => -1,
         (true, false) => 1,
     };
+    let (min, max) = unit.timestamps.unwrap_or((NO_TIMESTAMP, NO_TIMESTAMP));
     let time = match Direction::from(options) {
-        Direction::Ascending => i128::from(block.min_timestamp),
-        Direction::Descending => -i128::from(block.max_timestamp),
+        Direction::Ascending => i128::from(min),
+        Direction::Descending => -i128::from(max),
     };
     (null_rank, time)
 }

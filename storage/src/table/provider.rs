@@ -104,7 +104,8 @@ impl TableProvider for TopicTable {
             fetch: limit,
             target_partitions: state.config().target_partitions(),
             counters: state.config().get_extension::<ScanCounters>().unwrap_or_default(),
-        })?;
+        })
+        .await?;
         Ok(DataSourceExec::from_data_source(scan))
     }
 }

@@ -1,4 +1,4 @@
-//! Which blocks and batches can hold rows that pass a filter, told from their bounds.
+//! Which slices, blocks and batches can hold rows that pass a filter, told from their bounds.
 //!
 //! Invariant: what is ruled out holds no row that passes; what is said to pass as a whole holds no
 //! row that does not. A bound that is not known rules nothing out.
@@ -17,15 +17,12 @@ use datafusion::physical_expr::utils::collect_columns;
 use datafusion::physical_expr::{PhysicalExpr, PhysicalExprSimplifier, conjunction};
 use datafusion::physical_optimizer::pruning::{PruningPredicate, PruningPredicateBuilder};
 
-use super::blocks::{BlockRef, TopicBlocks};
 use super::columns::SystemColumn;
+use super::run::Coverage;
+use super::unit::{NO_TIMESTAMP, Unit};
 use crate::format::{BatchHeader, TimestampType};
-use crate::log::Block;
 
-/// "No timestamp" in the index and in headers of batches.
-const NO_TIMESTAMP: i64 = -1;
-
-/// The bounds of a unit of records: a block or a batch. All are inclusive.
+/// The bounds of a unit of records: a slice, a block or a batch. All are inclusive.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct UnitBounds {
     partition: i32,
@@ -37,22 +34,22 @@ pub(super) struct UnitBounds {
     null_timestamps: Option<u64>,
     /// Control records too: they count among the records without a timestamp.
     records: u64,
-    append_time_ms: i64,
+    min_append_time_ms: i64,
+    max_append_time_ms: i64,
 }
 
 impl UnitBounds {
-    pub(super) fn of_block(partition: i32, block: &Block) -> Self {
-        let records = u64::from(block.data_count) + u64::from(block.control_count);
-        let known = |timestamp: i64| (timestamp != NO_TIMESTAMP).then_some(timestamp);
+    pub(super) fn new(partition: i32, unit: &Unit) -> Self {
         Self {
             partition,
-            base_offset: block.base_offset,
-            last_offset: block.next_offset - 1,
-            min_timestamp: known(block.min_timestamp),
-            max_timestamp: known(block.max_timestamp),
-            null_timestamps: Some(u64::from(block.null_timestamp_count)),
-            records,
-            append_time_ms: block.append_time_ms,
+            base_offset: unit.offsets.start,
+            last_offset: unit.offsets.end - 1,
+            min_timestamp: unit.timestamps.map(|(min, _)| min),
+            max_timestamp: unit.timestamps.map(|(_, max)| max),
+            null_timestamps: Some(unit.null_timestamps),
+            records: unit.data_count + unit.control_count,
+            min_append_time_ms: unit.append_times.0,
+            max_append_time_ms: unit.append_times.1,
         }
     }
 
@@ -81,7 +78,8 @@ impl UnitBounds {
             (SystemColumn::Timestamp, End::Max) => self.max_timestamp,
             (SystemColumn::Offset, End::Min) => Some(self.base_offset),
             (SystemColumn::Offset, End::Max) => Some(self.last_offset),
-            (SystemColumn::AppendTimestamp, _) => Some(self.append_time_ms),
+            (SystemColumn::AppendTimestamp, End::Min) => Some(self.min_append_time_ms),
+            (SystemColumn::AppendTimestamp, End::Max) => Some(self.max_append_time_ms),
             _ => None,
         }
     }
@@ -179,32 +177,41 @@ impl Pruner {
 }
 
 /// Finds units whose rows pass all filters, so that nobody needs to look at them.
+#[derive(Debug)]
 struct Covering {
-    /// One for each filter: rules out what the negation of the filter cannot be true for. `None`
-    /// when that says nothing of a filter.
-    negations: Option<Vec<Arc<PruningPredicate>>>,
+    /// One for each filter of which the bounds can say that it is never false: rules out what the
+    /// negation of the filter cannot be true for.
+    negations: Vec<Arc<PruningPredicate>>,
+    /// There is one for every filter.
+    is_complete: bool,
     on_timestamp: bool,
 }
 
 impl Covering {
     fn new(filters: &[Arc<dyn PhysicalExpr>], schema: &SchemaRef) -> Self {
-        let negations = filters.iter().map(|filter| negation(filter, schema)).collect();
-        let on_timestamp = filters
-            .iter()
-            .flat_map(collect_columns)
-            .any(|column| column.index() == SystemColumn::Timestamp.index());
-        Self { negations, on_timestamp }
+        let (mut negations, mut on_timestamp) = (Vec::new(), false);
+        for filter in filters {
+            if let Some(negation) = negation(filter, schema) {
+                negations.push(negation);
+                let timestamp = SystemColumn::Timestamp.index();
+                on_timestamp |= collect_columns(filter).iter().any(|column| column.index() == timestamp);
+            }
+        }
+        Self { is_complete: negations.len() == filters.len(), negations, on_timestamp }
     }
 
-    /// For each unit, whether all its rows pass. A filter is null, not false, for a record without
-    /// a timestamp, and so is its negation: such a unit is never covered.
+    /// For each unit, whether all its rows pass every filter.
     fn covers(&self, units: &[UnitBounds]) -> Vec<bool> {
-        let Some(negations) = &self.negations else {
-            return vec![false; units.len()];
-        };
+        if self.is_complete { self.covers_by_bounds(units) } else { vec![false; units.len()] }
+    }
+
+    /// For each unit, whether all its rows pass the filters that bounds say something of: no part of
+    /// it can be ruled out by these. A filter is null, not false, for a record without a timestamp,
+    /// and so is its negation: such a unit is never covered.
+    fn covers_by_bounds(&self, units: &[UnitBounds]) -> Vec<bool> {
         let mut covered: Vec<bool> =
             units.iter().map(|unit| !self.on_timestamp || unit.null_timestamps == Some(0)).collect();
-        for negation in negations {
+        for negation in &self.negations {
             let Ok(kept) = negation.prune(&Units(units)) else {
                 return vec![false; units.len()];
             };
@@ -226,37 +233,39 @@ fn negation(filter: &Arc<dyn PhysicalExpr>, schema: &SchemaRef) -> Option<Arc<Pr
     PruningPredicateBuilder::new().with_file_schema(schema.clone()).build(negated)
 }
 
-/// Units are judged this many at a time, which bounds the memory of planning.
-const UNITS_AT_A_TIME: usize = 64 * 1024;
-
-/// The blocks that may hold rows that pass the filters, each with what is known of its rows.
-pub(super) fn prune_blocks(
-    blocks: &TopicBlocks,
-    candidates: &[BlockRef],
-    filters: &[Arc<dyn PhysicalExpr>],
-    schema: &SchemaRef,
-) -> Vec<BlockRef> {
-    use super::blocks::Coverage::{Full, Unknown};
-
-    let pruner = Pruner::new(filters, schema);
-    let covering = Covering::new(filters, schema);
-    let mut kept = Vec::new();
-    for places in candidates.chunks(UNITS_AT_A_TIME) {
-        let units: Vec<_> = places.iter().map(|place| block_bounds(blocks, *place)).collect();
-        let (keep, covered) = (pruner.keep(&units), covering.covers(&units));
-        for ((place, keep), covered) in places.iter().zip(keep).zip(covered) {
-            if keep {
-                let whole = blocks.partition(place.slot).is_whole(blocks.block(*place));
-                let coverage = if covered && whole { Full } else { Unknown };
-                kept.push(BlockRef { coverage, ..*place });
-            }
-        }
-    }
-    kept
+/// The judgement of the filters that a scan is planned with.
+#[derive(Debug)]
+pub(super) struct Judge {
+    pruner: Pruner,
+    covering: Covering,
 }
 
-pub(super) fn block_bounds(blocks: &TopicBlocks, place: BlockRef) -> UnitBounds {
-    UnitBounds::of_block(blocks.partition(place.slot).partition, blocks.block(place))
+impl Judge {
+    pub(super) fn new(filters: &[Arc<dyn PhysicalExpr>], schema: &SchemaRef) -> Self {
+        Self { pruner: Pruner::new(filters, schema), covering: Covering::new(filters, schema) }
+    }
+
+    pub(super) fn pruner(&self) -> &Pruner {
+        &self.pruner
+    }
+
+    /// For each unit, what is known of its rows, apart from whether they are visible; `None` when no
+    /// row passes.
+    pub(super) fn judge(&self, units: &[UnitBounds]) -> Vec<Option<Coverage>> {
+        let (keep, covered) = (self.pruner.keep(units), self.covering.covers(units));
+        let verdict = |(keep, covered): (bool, bool)| {
+            keep.then_some(if covered { Coverage::Full } else { Coverage::Unknown })
+        };
+        keep.into_iter().zip(covered).map(verdict).collect()
+    }
+
+    /// For each unit, whether filters may rule out a part of it.
+    pub(super) fn cuts(&self, units: &[UnitBounds]) -> Vec<bool> {
+        if self.pruner.rules_nothing_out() {
+            return vec![false; units.len()];
+        }
+        self.covering.covers_by_bounds(units).into_iter().map(|covered| !covered).collect()
+    }
 }
 
 #[cfg(test)]
@@ -281,7 +290,8 @@ mod tests {
             max_timestamp: timestamps.map(|(_, max)| max),
             null_timestamps: Some(null_timestamps),
             records: 10,
-            append_time_ms: 5,
+            min_append_time_ms: 5,
+            max_append_time_ms: 6,
         }
     }
 
@@ -349,6 +359,16 @@ mod tests {
         let key = compare("_key", Operator::Eq, ScalarValue::Utf8View(Some("a".into())));
         assert!(keeps(key.clone(), unit(None, 10)));
         assert!(!covers(key, unit(None, 10)));
+    }
+
+    #[test]
+    fn a_unit_is_cut_only_by_filters_that_bounds_speak_of() {
+        let at_least = |value| compare("ts", Operator::GtEq, timestamp(value));
+        let key = || compare("_key", Operator::Eq, ScalarValue::Utf8View(Some("a".into())));
+        let cuts = |filters: &[_]| Judge::new(filters, &schema()).cuts(&[unit(Some((20, 30)), 0)])[0];
+        assert!(cuts(&[at_least(21)]) && cuts(&[key(), at_least(21)]));
+        assert!(!cuts(&[at_least(20)]) && !cuts(&[key(), at_least(20)]));
+        assert!(!cuts(&[key()]) && !cuts(&[]));
     }
 
     #[test]

@@ -21,13 +21,16 @@ use datafusion::physical_plan::filter_pushdown::{FilterPushdownPropagation, Push
 use datafusion::physical_plan::metrics::ExecutionPlanMetricsSet;
 use datafusion::physical_plan::{DisplayFormatType, SortOrderPushdownResult, apply_expression_roots};
 
-use super::assignment::{Assignment, Direction, block_bytes};
+use super::assignment::{Assignment, Weight};
 use super::blocks::TopicBlocks;
 use super::columns::TableLayout;
 use super::counters::{ScanCounter, ScanCounters, ScanMetrics};
 use super::filter::map_columns;
-use super::order::{self, ScanOrder};
-use super::pruning::prune_blocks;
+use super::order::{self, ReadOrder, ScanOrder};
+use super::plan::{Indexes, PlannedRuns, PlanningWork, plan_runs};
+use super::pruning::Judge;
+use super::queue::Wanted;
+use super::run::{BlockRun, Coverage, RunSource};
 use super::statistics::{Certainty, RowSummary};
 use super::stream::{StreamOptions, open_stream};
 
@@ -50,8 +53,13 @@ pub(super) struct ScanOptions {
 pub(super) struct LogScan {
     layout: Arc<TableLayout>,
     blocks: Arc<TopicBlocks>,
-    blocks_total: usize,
+    /// Of the planned filters.
+    judge: Arc<Judge>,
+    planning: PlanningWork,
     assignment: Assignment,
+    /// Of all runs as they were planned, before they were cut into pieces.
+    total: RowSummary,
+    /// By output partition.
     summaries: Arc<[RowSummary]>,
     projection: Vec<usize>,
     schema: SchemaRef,
@@ -66,13 +74,19 @@ pub(super) struct LogScan {
 }
 
 impl LogScan {
-    pub(super) fn plan(options: ScanOptions) -> Result<Self> {
-        let ScanOptions { layout, blocks, projection, filters, fetch, target_partitions, counters } = options;
-        let candidates = blocks.candidates();
-        let kept = prune_blocks(&blocks, &candidates, &filters, &layout.schema);
-        let assignment = Assignment::spread(&kept, target_partitions, block_bytes(&blocks));
+    pub(super) async fn plan(options: ScanOptions) -> Result<Self> {
+        let ScanOptions { layout, mut blocks, projection, filters, fetch, target_partitions, counters } =
+            options;
+        let judge = Judge::new(&filters, &layout.schema);
+        let indexes = if fetch.is_some() { Indexes::WhenReached } else { Indexes::Planned };
+        let PlannedRuns { kept, work } = plan_runs(&mut blocks, &judge, indexes).await;
+        counters.add(ScanCounter::SliceIndexesLoaded, work.indexes_loaded as u64);
+        let wanted = Wanted::of(&projection);
+        let assignment = Assignment::spread(&kept, target_partitions, |run| weight(&blocks, run, wanted));
         Ok(Self {
-            blocks_total: candidates.len(),
+            judge: Arc::new(judge),
+            planning: work,
+            total: RowSummary::of(&blocks, &kept),
             summaries: summaries(&blocks, &assignment),
             assignment,
             blocks: Arc::new(blocks),
@@ -92,22 +106,13 @@ impl LogScan {
         Self { summaries: summaries(&self.blocks, &assignment), assignment, ..self }
     }
 
-    fn blocks_kept(&self) -> usize {
-        self.assignment.outputs.iter().map(|output| output.len()).sum()
-    }
-
-    fn direction(&self) -> Direction {
-        match self.order {
-            Some(ScanOrder::Sorted { offsets, .. }) => offsets,
-            _ => Direction::Ascending,
-        }
-    }
-
-    /// Blocks that planning ruled out belong to no output partition; the first one counts them.
+    /// What planning ruled out belongs to no output partition; the first one counts it.
     fn count_planned(&self, metrics: &ScanMetrics, partition: usize) {
         if partition == 0 {
-            metrics.add(ScanCounter::BlocksTotal, self.blocks_total);
-            metrics.add(ScanCounter::BlocksPruned, self.blocks_total - self.blocks_kept());
+            metrics.add(ScanCounter::SlicesPruned, self.planning.slices_pruned);
+            metrics.add_own(ScanCounter::SliceIndexesLoaded, self.planning.indexes_loaded);
+            metrics.add(ScanCounter::BlocksTotal, self.planning.blocks_total);
+            metrics.add(ScanCounter::BlocksPruned, self.planning.blocks_pruned);
         }
     }
 
@@ -133,9 +138,10 @@ impl DataSource for LogScan {
             output: output.clone(),
             projection: self.projection.clone(),
             schema: self.schema.clone(),
+            judge: self.judge.clone(),
             planned_filters: &self.planned_filters,
             late_filters: &self.late_filters,
-            direction: self.direction(),
+            order: ReadOrder::of(self.order.as_ref()),
             fetch: self.fetch,
             metrics,
             memory: &context.runtime_env().memory_pool,
@@ -144,8 +150,12 @@ impl DataSource for LogScan {
     }
 
     fn fmt_as(&self, _: DisplayFormatType, f: &mut Formatter<'_>) -> fmt::Result {
-        let (topic, kept, total) = (&self.blocks.topic_name, self.blocks_kept(), self.blocks_total);
-        write!(f, "LogScan: topic={topic}, blocks={kept}/{total}")?;
+        let PlanningWork { blocks_total, blocks_pruned, slices_total, slices_pruned, .. } = self.planning;
+        write!(f, "LogScan: topic={}", self.blocks.topic_name)?;
+        if slices_total > 0 {
+            write!(f, ", slices={}/{slices_total}", slices_total - slices_pruned)?;
+        }
+        write!(f, ", blocks={}/{blocks_total}", blocks_total - blocks_pruned)?;
         write!(f, ", columns=[{}]", names(self.schema.fields()))?;
         let filters: Vec<_> =
             self.planned_filters.iter().chain(&self.late_filters).map(ToString::to_string).collect();
@@ -153,7 +163,7 @@ impl DataSource for LogScan {
             write!(f, ", filters=[{}]", filters.join(" AND "))?;
         }
         match &self.order {
-            Some(ScanOrder::Hinted) => write!(f, ", blocks_by=ts")?,
+            Some(ScanOrder::Hinted { .. }) => write!(f, ", blocks_by=ts")?,
             Some(order) => {
                 if let Some(order) = order::declared(order, &self.projection, &self.schema) {
                     write!(f, ", order=[{order}]")?;
@@ -191,6 +201,7 @@ impl DataSource for LogScan {
                 .get(partition)
                 .map(limited)
                 .ok_or_else(|| internal_datafusion_err!("there is no output partition {partition}"))?,
+            None if self.fetch.is_none() => self.total.clone(),
             None => RowSummary::merge(&self.summaries.iter().map(limited).collect::<Vec<_>>()),
         };
         let certainty = if self.late_filters.is_empty() { Certainty::Exact } else { Certainty::Estimate };
@@ -266,8 +277,8 @@ impl DataSource for LogScan {
             return Ok(SortOrderPushdownResult::Exact { inner: Arc::new(scan) });
         }
         Ok(match order::hinted(&keys, &self.assignment, &self.blocks) {
-            Some(assignment) => {
-                let scan = Self { order: Some(ScanOrder::Hinted), ..self.clone() };
+            Some((order, assignment)) => {
+                let scan = Self { order: Some(order), ..self.clone() };
                 SortOrderPushdownResult::Inexact { inner: Arc::new(scan.with_assignment(assignment)) }
             }
             None => SortOrderPushdownResult::Unsupported,
@@ -280,6 +291,15 @@ impl DataSource for LogScan {
     ) -> Result<TreeNodeRecursion> {
         apply_expression_roots(self.planned_filters.iter().chain(&self.late_filters), f)
     }
+}
+
+/// A slice that is only counted, and needs no index for it, is no work and stays whole.
+fn weight(blocks: &TopicBlocks, run: &BlockRun, wanted: Wanted) -> Weight {
+    let is_counted = wanted == Wanted::Count && run.coverage == Coverage::Full;
+    if is_counted && run.source != RunSource::Tail && blocks.unloaded(run).is_some() {
+        return Weight { bytes: 0, pieces_max: 1 };
+    }
+    Weight { bytes: blocks.bytes(run), pieces_max: run.count }
 }
 
 fn summaries(blocks: &TopicBlocks, assignment: &Assignment) -> Arc<[RowSummary]> {

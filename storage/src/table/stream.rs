@@ -7,6 +7,7 @@
 use std::collections::VecDeque;
 use std::sync::Arc;
 
+use bytes::Bytes;
 use datafusion::arrow::array::ArrayRef;
 use datafusion::arrow::datatypes::SchemaRef;
 use datafusion::arrow::record_batch::{RecordBatch, RecordBatchOptions};
@@ -19,14 +20,16 @@ use datafusion::physical_plan::stream::RecordBatchStreamAdapter;
 use futures::StreamExt;
 use futures::stream::try_unfold;
 
-use super::assignment::Direction;
-use super::blocks::{BlockRef, Coverage, TopicBlocks};
+use super::blocks::TopicBlocks;
 use super::columns::TableLayout;
 use super::counters::{ScanCounter, ScanMetrics};
 use super::decode::{BlockBytes, DecodedBatch, PendingBatch, rows_of};
 use super::filter::FilterProgram;
-use super::queue::{BlockQueue, Next, QueueOptions, Wanted};
+use super::order::ReadOrder;
+use super::pruning::Judge;
+use super::queue::{BlockQueue, Next, QueueOptions, QueuedBlock, Wanted};
 use super::rows::{Row, RowSet};
+use super::run::{BlockRun, Coverage};
 
 /// Records are decoded until there are this many, and columns are built for as many at a time.
 const ROWS_AT_A_TIME: usize = 8192;
@@ -35,12 +38,13 @@ const ROWS_AT_A_TIME: usize = 8192;
 pub(super) struct StreamOptions<'a> {
     pub(super) layout: Arc<TableLayout>,
     pub(super) blocks: Arc<TopicBlocks>,
-    pub(super) output: Arc<[BlockRef]>,
+    pub(super) output: Arc<[BlockRun]>,
     pub(super) projection: Vec<usize>,
     pub(super) schema: SchemaRef,
+    pub(super) judge: Arc<Judge>,
     pub(super) planned_filters: &'a [Arc<dyn PhysicalExpr>],
     pub(super) late_filters: &'a [Arc<dyn PhysicalExpr>],
-    pub(super) direction: Direction,
+    pub(super) order: ReadOrder,
     pub(super) fetch: Option<usize>,
     pub(super) metrics: ScanMetrics,
     pub(super) memory: &'a Arc<dyn MemoryPool>,
@@ -61,7 +65,7 @@ struct OutputScan {
     blocks: Arc<TopicBlocks>,
     projection: Vec<usize>,
     schema: SchemaRef,
-    direction: Direction,
+    order: ReadOrder,
     /// Rows that are still wanted, if there is a limit.
     rows_wanted: Option<usize>,
     metrics: ScanMetrics,
@@ -92,16 +96,16 @@ enum GroupFilters {
 
 impl OutputScan {
     fn new(options: StreamOptions<'_>) -> Result<Self> {
-        let StreamOptions {
-            layout, blocks, output, projection, planned_filters, late_filters, fetch, ..
-        } = options;
-        let wanted = if projection.is_empty() { Wanted::Count } else { Wanted::Columns };
+        let StreamOptions { layout, blocks, output, projection, fetch, order, judge, .. } = options;
+        let (planned_filters, late_filters) = (options.planned_filters, options.late_filters);
         let all: Vec<_> = planned_filters.iter().chain(late_filters).cloned().collect();
         let queue = BlockQueue::new(QueueOptions {
             blocks: blocks.clone(),
             output,
-            wanted,
+            order,
+            wanted: Wanted::of(&projection),
             fetch,
+            judge,
             planned_filters,
             late_filters,
             schema: &layout.schema,
@@ -114,7 +118,7 @@ impl OutputScan {
             blocks,
             projection,
             schema: options.schema,
-            direction: options.direction,
+            order,
             rows_wanted: fetch,
             metrics: options.metrics,
             memory: consumer.register(options.memory),
@@ -141,44 +145,52 @@ impl OutputScan {
             }
             match self.queue.next(self.rows_wanted, &self.metrics) {
                 Next::Count(rows) => self.push(Vec::new(), rows)?,
-                Next::Read(places) => self.read(places).await?,
+                Next::Load(place) => {
+                    let index = self.blocks.index(place).await?;
+                    self.queue.take_index(&index, &self.metrics);
+                }
+                Next::Read(queued) => self.read(queued).await?,
                 Next::Done => return Ok(None),
             }
         }
     }
 
     /// Reads blocks and lines up the batches that are worth decoding.
-    async fn read(&mut self, places: Vec<BlockRef>) -> Result<()> {
-        let Some(first) = places.first().copied() else { return Ok(()) };
-        // The reader joins blocks that stand side by side in one object, in ascending order.
-        let mut blocks: Vec<_> = places.iter().map(|place| *self.blocks.block(*place)).collect();
-        let is_descending = self.direction == Direction::Descending;
-        if is_descending {
-            blocks.reverse();
-        }
-        let mut bytes = self.blocks.read(first.slot, &blocks).await?;
-        if is_descending {
-            bytes.reverse();
-        }
-        self.metrics.add(ScanCounter::BlocksRead, places.len());
+    async fn read(&mut self, queued: Vec<QueuedBlock>) -> Result<()> {
+        let Some(QueuedBlock { slot, coverage, .. }) = queued.first().copied() else { return Ok(()) };
+        let bytes = self.read_bytes(slot, &queued).await?;
+        self.metrics.add(ScanCounter::BlocksRead, queued.len());
         self.metrics.add(ScanCounter::BytesScanned, bytes.iter().map(|bytes| bytes.len()).sum());
-        let filters = match first.coverage {
+        let filters = match coverage {
             Coverage::Full => GroupFilters::Late,
             Coverage::Unknown => GroupFilters::All,
         };
-        self.group = Group { slot: first.slot, batches: VecDeque::new(), filters };
-        for (place, bytes) in places.into_iter().zip(bytes) {
+        self.group = Group { slot, batches: VecDeque::new(), filters };
+        for (queued, bytes) in queued.into_iter().zip(bytes) {
             let block = BlockBytes {
                 blocks: &self.blocks,
-                slot: place.slot,
-                block: *self.blocks.block(place),
+                slot,
+                block: queued.block,
                 bytes,
-                bounds: self.queue.bounds(place),
-                pruner: (!self.queue.is_covered(place)).then(|| self.queue.pruner()),
+                bounds: self.queue.bounds(&queued),
+                pruner: (!self.queue.is_covered(coverage)).then(|| self.queue.pruner()),
             };
-            self.group.batches.extend(block.batches(self.direction, &self.metrics)?);
+            self.group.batches.extend(block.batches(self.order.direction(), &self.metrics)?);
         }
         Ok(())
+    }
+
+    /// The bytes of each block. The reader joins blocks that stand side by side in one object when
+    /// they come in ascending order.
+    async fn read_bytes(&self, slot: u32, queued: &[QueuedBlock]) -> Result<Vec<Bytes>> {
+        let mut ascending: Vec<usize> = (0..queued.len()).collect();
+        ascending.sort_unstable_by_key(|index| queued[*index].block.base_offset);
+        let blocks: Vec<_> = ascending.iter().map(|index| queued[*index].block).collect();
+        let mut bytes = vec![Bytes::new(); queued.len()];
+        for (index, read) in ascending.into_iter().zip(self.blocks.read(slot, &blocks).await?) {
+            bytes[index] = read;
+        }
+        Ok(bytes)
     }
 
     /// Decodes the next batches of the group, and makes their rows ready.
@@ -187,7 +199,7 @@ impl OutputScan {
         let _timer = elapsed.timer();
         let decoded = self.decode_batches()?;
         self.memory.try_resize(decoded.iter().map(DecodedBatch::memory_bytes).sum())?;
-        let rows = rows_of(&decoded, &self.blocks, self.group.slot, self.direction)?;
+        let rows = rows_of(&decoded, &self.blocks, self.group.slot, self.order.direction())?;
         self.metrics.add(ScanCounter::RecordsDecoded, rows.len());
         for rows in rows.chunks(ROWS_AT_A_TIME) {
             if self.rows_wanted == Some(0) {

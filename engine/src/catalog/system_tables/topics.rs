@@ -56,7 +56,6 @@ fn format_name(format: ColumnFormat) -> &'static str {
 fn size(context: &SystemContext, topic: &Topic) -> (i64, i64) {
     let views = topic.partitions().filter_map(|partition| context.relations.snapshot.partition(partition));
     views.fold((0, 0), |(records, bytes), view| {
-        let data: u64 = view.blocks().map(|block| u64::from(block.data_count)).sum();
-        (records + count(data), bytes + count(view.size_bytes()))
+        (records + count(view.record_count()), bytes + count(view.size_bytes()))
     })
 }
