@@ -1,11 +1,12 @@
-//! Blocks of WAL objects that were read back, bounded by their bytes.
+//! Blocks that were read back, and the indexes of slices, bounded together by their bytes.
 //!
-//! Objects never change, so a block is never stale. Callers that miss the same block at once wait for
+//! Objects never change, so nothing here is ever stale. Callers that miss the same block at once wait for
 //! one load.
 
 use std::collections::hash_map::DefaultHasher;
 use std::fmt;
 use std::hash::BuildHasherDefault;
+use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 
 use bytes::Bytes;
@@ -13,7 +14,7 @@ use metrics::counter;
 use quick_cache::sync::{Cache, DefaultLifecycle};
 use quick_cache::{OptionsBuilder, Weighter};
 
-use crate::ids::{ShardId, WalPosition};
+use crate::ids::{BlockObject, ShardId};
 
 /// What an entry costs beside its bytes, about.
 const ENTRY_BYTES: u64 = 128;
@@ -22,41 +23,61 @@ const BLOCK_BYTES_TYPICAL: u64 = 64 * 1024;
 /// Each part of the cache has an equal share of the bytes, so it must be much larger than a block.
 const PARTS: usize = 4;
 
-/// Where a block is.
+/// Where a block, or the index of a slice, is.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub struct BlockKey {
     pub shard: ShardId,
-    pub object: WalPosition,
-    /// The block's first byte in its object.
+    pub object: BlockObject,
+    /// Its first byte in its object.
     pub position: u64,
+}
+
+/// What the cache holds: bytes of blocks, or something decoded from an index.
+#[derive(Debug)]
+enum Cached<I> {
+    Block(Bytes),
+    Index { index: Arc<[I]>, bytes: usize },
+}
+
+impl<I> Clone for Cached<I> {
+    fn clone(&self) -> Self {
+        match self {
+            Self::Block(block) => Self::Block(block.clone()),
+            Self::Index { index, bytes } => Self::Index { index: index.clone(), bytes: *bytes },
+        }
+    }
 }
 
 #[derive(Clone, Copy, Debug)]
 struct ByteWeight;
 
-impl Weighter<BlockKey, Bytes> for ByteWeight {
-    fn weight(&self, _key: &BlockKey, block: &Bytes) -> u64 {
-        block.len() as u64 + ENTRY_BYTES
+impl<I> Weighter<BlockKey, Cached<I>> for ByteWeight {
+    fn weight(&self, _key: &BlockKey, cached: &Cached<I>) -> u64 {
+        let bytes = match cached {
+            Cached::Block(block) => block.len(),
+            Cached::Index { bytes, .. } => *bytes,
+        };
+        bytes as u64 + ENTRY_BYTES
     }
 }
 
 /// A hasher without a random state, so that a seeded simulation evicts the same blocks each time.
 type FixedHasher = BuildHasherDefault<DefaultHasher>;
 
-/// A cache of blocks.
-pub struct BlockCache {
-    blocks: Cache<BlockKey, Bytes, ByteWeight, FixedHasher>,
+/// A cache of blocks and of indexes with entries of type `I`.
+pub struct BlockCache<I> {
+    blocks: Cache<BlockKey, Cached<I>, ByteWeight, FixedHasher>,
     hits: AtomicU64,
     misses: AtomicU64,
 }
 
-impl fmt::Debug for BlockCache {
+impl<I> fmt::Debug for BlockCache<I> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_struct("BlockCache").field("bytes", &self.bytes()).finish_non_exhaustive()
     }
 }
 
-impl BlockCache {
+impl<I> BlockCache<I> {
     /// A cache that holds about `bytes_max` bytes. A block larger than a quarter of that is read but
     /// not kept.
     pub fn new(bytes_max: u64) -> Self {
@@ -82,6 +103,37 @@ impl BlockCache {
         key: BlockKey,
         load: impl Future<Output = Result<Bytes, E>>,
     ) -> Result<Bytes, E> {
+        let load = async { load.await.map(Cached::Block) };
+        match self.cached(key, load).await? {
+            Cached::Block(block) => Ok(block),
+            Cached::Index { .. } => unreachable!("blocks and indexes are in different places"),
+        }
+    }
+
+    /// The same for the index of a slice.
+    ///
+    /// # Errors
+    /// Those of `load`.
+    pub async fn get_or_load_index<E>(
+        &self,
+        key: BlockKey,
+        load: impl Future<Output = Result<Arc<[I]>, E>>,
+    ) -> Result<Arc<[I]>, E> {
+        let load = async {
+            let index = load.await?;
+            Ok(Cached::Index { bytes: size_of_val(&*index), index })
+        };
+        match self.cached(key, load).await? {
+            Cached::Index { index, .. } => Ok(index),
+            Cached::Block(_) => unreachable!("blocks and indexes are in different places"),
+        }
+    }
+
+    async fn cached<E>(
+        &self,
+        key: BlockKey,
+        load: impl Future<Output = Result<Cached<I>, E>>,
+    ) -> Result<Cached<I>, E> {
         let loaded = AtomicBool::new(false);
         let noted_load = async {
             loaded.store(true, Ordering::Relaxed);
@@ -114,9 +166,11 @@ mod tests {
     use futures::future::join_all;
 
     use super::*;
+    use crate::ids::WalPosition;
 
     fn key(position: u64) -> BlockKey {
-        BlockKey { shard: ShardId(0), object: WalPosition { writer_epoch: 1, seq: 2 }, position }
+        let object = BlockObject::Wal(WalPosition { writer_epoch: 1, seq: 2 });
+        BlockKey { shard: ShardId(0), object, position }
     }
 
     async fn load(length: usize) -> Result<Bytes, String> {
@@ -126,7 +180,7 @@ mod tests {
 
     #[tokio::test]
     async fn callers_that_miss_at_once_share_one_load() {
-        let cache = BlockCache::new(1 << 20);
+        let cache = BlockCache::<u64>::new(1 << 20);
         let answers = join_all((0..50).map(|_| cache.get_or_load(key(7), load(1000)))).await;
         assert!(answers.iter().all(|answer| answer.as_ref().is_ok_and(|bytes| bytes.len() == 1000)));
         assert_eq!((cache.misses(), cache.hits()), (1, 49));
@@ -134,7 +188,7 @@ mod tests {
 
     #[tokio::test]
     async fn the_cache_never_holds_more_than_its_bytes() {
-        let cache = BlockCache::new(1 << 20);
+        let cache = BlockCache::<u64>::new(1 << 20);
         for position in 0..1000 {
             cache.get_or_load(key(position), load(10_000)).await.expect("the load succeeds");
             assert!(cache.bytes() <= 1 << 20, "{} bytes", cache.bytes());
@@ -144,15 +198,26 @@ mod tests {
 
     #[tokio::test]
     async fn a_block_larger_than_the_cache_is_still_answered() {
-        let cache = BlockCache::new(1 << 10);
+        let cache = BlockCache::<u64>::new(1 << 10);
         let block = cache.get_or_load(key(0), load(1 << 20)).await.expect("the load succeeds");
         assert_eq!(block.len(), 1 << 20);
         assert_eq!(cache.bytes(), 0);
     }
 
     #[tokio::test]
+    async fn an_index_is_kept_and_counts_by_its_size() {
+        let cache = BlockCache::<u64>::new(1 << 20);
+        let index = || async { Ok::<_, String>(Arc::from([1, 2, 3])) };
+        for _ in 0..2 {
+            let found = cache.get_or_load_index(key(1), index()).await.expect("the load succeeds");
+            assert_eq!(&*found, [1, 2, 3]);
+        }
+        assert_eq!((cache.misses(), cache.hits(), cache.bytes()), (1, 1, 24 + ENTRY_BYTES));
+    }
+
+    #[tokio::test]
     async fn a_failed_load_is_tried_again() {
-        let cache = BlockCache::new(1 << 20);
+        let cache = BlockCache::<u64>::new(1 << 20);
         let failed = cache.get_or_load(key(0), async { Err::<Bytes, _>("no") }).await;
         assert_eq!(failed, Err("no"));
         cache.get_or_load(key(0), load(10)).await.expect("the second load succeeds");

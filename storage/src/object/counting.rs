@@ -9,12 +9,21 @@ use async_trait::async_trait;
 use bytes::Bytes;
 use metrics::counter;
 
-use super::{LogStore, ObjectMeta, ObjectPrefix, StoreError};
+use super::{LargeObject, LogStore, ObjectMeta, ObjectPrefix, StoreError};
+
+mod large;
+
+use large::CountingLargeObject;
 
 /// A store that counts. Requests go to the one below unchanged.
 #[derive(Debug)]
 pub struct CountingStore {
     inner: Arc<dyn LogStore>,
+    counters: Arc<Counters>,
+}
+
+#[derive(Debug, Default)]
+struct Counters {
     creates: AtomicU64,
     gets: AtomicU64,
     lists: AtomicU64,
@@ -26,6 +35,7 @@ pub struct CountingStore {
 /// What was asked for since the store was made, failed requests included.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct RequestCounts {
+    /// A large object counts as the requests that a remote store would take for it.
     pub creates: u64,
     /// Reads of whole objects, ranges and prefixes.
     pub gets: u64,
@@ -37,25 +47,29 @@ pub struct RequestCounts {
 
 impl CountingStore {
     pub fn new(inner: Arc<dyn LogStore>) -> Self {
-        Self {
-            inner,
-            creates: AtomicU64::new(0),
-            gets: AtomicU64::new(0),
-            lists: AtomicU64::new(0),
-            deletes: AtomicU64::new(0),
-            bytes_created: AtomicU64::new(0),
-            bytes_read: AtomicU64::new(0),
-        }
+        Self { inner, counters: Arc::default() }
     }
 
     pub fn counts(&self) -> RequestCounts {
+        let counters = &self.counters;
         RequestCounts {
-            creates: self.creates.load(Ordering::Relaxed),
-            gets: self.gets.load(Ordering::Relaxed),
-            lists: self.lists.load(Ordering::Relaxed),
-            deletes: self.deletes.load(Ordering::Relaxed),
-            bytes_created: self.bytes_created.load(Ordering::Relaxed),
-            bytes_read: self.bytes_read.load(Ordering::Relaxed),
+            creates: counters.creates.load(Ordering::Relaxed),
+            gets: counters.gets.load(Ordering::Relaxed),
+            lists: counters.lists.load(Ordering::Relaxed),
+            deletes: counters.deletes.load(Ordering::Relaxed),
+            bytes_created: counters.bytes_created.load(Ordering::Relaxed),
+            bytes_read: counters.bytes_read.load(Ordering::Relaxed),
+        }
+    }
+}
+
+impl Counters {
+    fn count_create<T>(&self, answer: &Result<T, StoreError>, length: usize) {
+        self.creates.fetch_add(1, Ordering::Relaxed);
+        count_request("create", answer);
+        if answer.is_ok() {
+            self.bytes_created.fetch_add(length as u64, Ordering::Relaxed);
+            counter!("strandline_object_bytes_total", "verb" => "create").increment(length as u64);
         }
     }
 
@@ -78,44 +92,44 @@ fn count_request<T>(verb: &'static str, answer: &Result<T, StoreError>) {
 #[async_trait]
 impl LogStore for CountingStore {
     async fn create(&self, key: &str, bytes: Bytes) -> Result<(), StoreError> {
-        let length = bytes.len() as u64;
-        self.creates.fetch_add(1, Ordering::Relaxed);
+        let length = bytes.len();
         let answer = self.inner.create(key, bytes).await;
-        count_request("create", &answer);
-        if answer.is_ok() {
-            self.bytes_created.fetch_add(length, Ordering::Relaxed);
-            counter!("strandline_object_bytes_total", "verb" => "create").increment(length);
-        }
+        self.counters.count_create(&answer, length);
         answer
+    }
+
+    async fn create_large(&self, key: &str) -> Result<Box<dyn LargeObject>, StoreError> {
+        let inner = self.inner.create_large(key).await?;
+        Ok(Box::new(CountingLargeObject::new(inner, Arc::clone(&self.counters))))
     }
 
     async fn get(&self, key: &str) -> Result<Bytes, StoreError> {
         let answer = self.inner.get(key).await;
-        self.count_get(&answer, Bytes::len);
+        self.counters.count_get(&answer, Bytes::len);
         answer
     }
 
     async fn get_range(&self, key: &str, range: Range<u64>) -> Result<Bytes, StoreError> {
         let answer = self.inner.get_range(key, range).await;
-        self.count_get(&answer, Bytes::len);
+        self.counters.count_get(&answer, Bytes::len);
         answer
     }
 
     async fn get_prefix(&self, key: &str, length: u64) -> Result<ObjectPrefix, StoreError> {
         let answer = self.inner.get_prefix(key, length).await;
-        self.count_get(&answer, |prefix| prefix.bytes.len());
+        self.counters.count_get(&answer, |prefix| prefix.bytes.len());
         answer
     }
 
     async fn list(&self, prefix: &str) -> Result<Vec<ObjectMeta>, StoreError> {
-        self.lists.fetch_add(1, Ordering::Relaxed);
+        self.counters.lists.fetch_add(1, Ordering::Relaxed);
         let answer = self.inner.list(prefix).await;
         count_request("list", &answer);
         answer
     }
 
     async fn delete(&self, key: &str) -> Result<(), StoreError> {
-        self.deletes.fetch_add(1, Ordering::Relaxed);
+        self.counters.deletes.fetch_add(1, Ordering::Relaxed);
         let answer = self.inner.delete(key).await;
         count_request("delete", &answer);
         answer
@@ -123,6 +137,14 @@ impl LogStore for CountingStore {
 
     async fn sync(&self, key: &str) -> Result<(), StoreError> {
         self.inner.sync(key).await
+    }
+
+    async fn release_reserve(&self) -> Result<bool, StoreError> {
+        self.inner.release_reserve().await
+    }
+
+    async fn restore_reserve(&self) -> Result<bool, StoreError> {
+        self.inner.restore_reserve().await
     }
 
     fn linger_default(&self) -> Duration {
@@ -137,6 +159,7 @@ impl LogStore for CountingStore {
 #[cfg(test)]
 mod tests {
     use super::super::ObjectStoreBackend;
+    use super::super::large_object::PART_BYTES;
     use super::*;
 
     #[tokio::test]
@@ -153,5 +176,20 @@ mod tests {
         let expected =
             RequestCounts { creates: 2, gets: 4, lists: 1, deletes: 1, bytes_created: 5, bytes_read: 8 };
         assert_eq!(store.counts(), expected);
+    }
+
+    #[tokio::test]
+    async fn a_large_object_counts_as_the_requests_that_a_remote_store_takes() {
+        // (length, requests): one put, or a begin, the parts and a completion.
+        for (length, creates) in [(0, 1), (PART_BYTES - 1, 1), (PART_BYTES, 3), (PART_BYTES + 1, 4)] {
+            let store = CountingStore::new(Arc::new(ObjectStoreBackend::memory()));
+            let mut large = store.create_large("a").await.expect("memory takes large objects");
+            for piece in vec![7; length].chunks(1 << 20) {
+                large.write(Bytes::copy_from_slice(piece)).await.expect("memory takes bytes");
+            }
+            large.finish().await.expect("memory finishes");
+            let counts = store.counts();
+            assert_eq!((counts.creates, counts.bytes_created), (creates, length as u64));
+        }
     }
 }

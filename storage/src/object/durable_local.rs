@@ -16,7 +16,7 @@ use std::io;
 use std::ops::Range;
 use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicU64, Ordering};
-use std::sync::{Arc, Mutex, OnceLock};
+use std::sync::{Arc, Mutex, MutexGuard, OnceLock, RwLock, RwLockReadGuard};
 use std::time::Duration;
 
 use async_trait::async_trait;
@@ -24,7 +24,13 @@ use bytes::Bytes;
 
 use super::file_system::{EntryKind, FileSystem, OsFileSystem};
 use super::key::{check_key, check_prefix, is_component};
-use super::{LogStore, ObjectMeta, ObjectPrefix, OpenError, StoreError};
+use super::{LargeObject, LogStore, ObjectMeta, ObjectPrefix, OpenError, StoreError};
+
+mod large;
+mod reserve;
+
+use large::LocalLargeObject;
+pub use reserve::LocalOptions;
 
 const STAGING_DIR: &str = ".tmp";
 const LOCK_FILE: &str = ".lock";
@@ -47,9 +53,12 @@ struct Directory<F: FileSystem> {
     root: PathBuf,
     location: String,
     access: Access<F::Lock>,
+    options: LocalOptions,
     staging_number: AtomicU64,
     /// Directories (as keys) whose own names are durable, with those of all their ancestors.
     known_dirs: Mutex<BTreeSet<String>>,
+    /// Held for reading while directories must stay, for writing while one is removed.
+    dirs_stay: RwLock<()>,
     failed: OnceLock<StoreError>,
 }
 
@@ -63,12 +72,21 @@ enum Access<L> {
 }
 
 impl DurableLocal {
-    /// Opens a directory for reading and writing; makes it if it does not exist. Blocks.
+    /// Opens a directory for reading and writing, and makes it if it does not exist. Nothing is held
+    /// back for a full disk. Blocks.
     ///
     /// # Errors
     /// [`OpenError`] if another process has it, or if it is no directory that can be written.
     pub fn open(root: impl Into<PathBuf>) -> Result<Self, OpenError> {
-        Self::open_on(OsFileSystem, root)
+        Self::open_with(root, LocalOptions::NO_RESERVE)
+    }
+
+    /// [`DurableLocal::open`] with options.
+    ///
+    /// # Errors
+    /// As [`DurableLocal::open`].
+    pub fn open_with(root: impl Into<PathBuf>, options: LocalOptions) -> Result<Self, OpenError> {
+        Self::open_on(OsFileSystem, root, options)
     }
 
     /// Opens a directory for reading beside a process that may be writing to it. Changes nothing.
@@ -82,15 +100,30 @@ impl DurableLocal {
 }
 
 impl<F: FileSystem> DurableLocal<F> {
-    /// [`DurableLocal::open`] on a file system of the caller's choice.
-    pub fn open_on(file_system: F, root: impl Into<PathBuf>) -> Result<Self, OpenError> {
+    /// [`DurableLocal::open_with`] on a file system of the caller's choice.
+    pub fn open_on(
+        file_system: F,
+        root: impl Into<PathBuf>,
+        options: LocalOptions,
+    ) -> Result<Self, OpenError> {
         let root = root.into();
         let failed = |error: io::Error| OpenError::from_io(&root, &error);
         make_durable_root(&file_system, &root).map_err(failed)?;
         let lock = file_system.lock(&root.join(LOCK_FILE)).map_err(failed)?;
         let lock = lock.ok_or_else(|| OpenError::InUse { path: root.display().to_string() })?;
         empty_staging(&file_system, &root.join(STAGING_DIR)).map_err(failed)?;
-        Ok(Self::new(file_system, root, Access::Exclusive { _lock: lock }))
+        let store = Self::new(file_system, root, Access::Exclusive { _lock: lock }, options);
+        match store.directory.restore_reserve() {
+            Ok(true) => {}
+            Ok(false) => {
+                tracing::warn!("no space to hold back {} bytes for a full disk", options.reserve_bytes)
+            }
+            Err(error) => {
+                let path = store.directory.location.clone();
+                return Err(OpenError::Failed { path, reason: error.to_string() });
+            }
+        }
+        Ok(store)
     }
 
     /// [`DurableLocal::open_read_only`] on a file system of the caller's choice.
@@ -98,17 +131,19 @@ impl<F: FileSystem> DurableLocal<F> {
         let root = root.into();
         let readable = file_system.check_dir(&root).and_then(|()| file_system.read_dir(&root));
         readable.map_err(|error| OpenError::from_io(&root, &error))?;
-        Ok(Self::new(file_system, root, Access::ReadOnly))
+        Ok(Self::new(file_system, root, Access::ReadOnly, LocalOptions::NO_RESERVE))
     }
 
-    fn new(file_system: F, root: PathBuf, access: Access<F::Lock>) -> Self {
+    fn new(file_system: F, root: PathBuf, access: Access<F::Lock>, options: LocalOptions) -> Self {
         let directory = Directory {
             file_system,
             location: root.display().to_string(),
             root,
             access,
+            options,
             staging_number: AtomicU64::new(0),
             known_dirs: Mutex::default(),
+            dirs_stay: RwLock::default(),
             failed: OnceLock::new(),
         };
         Self { directory: Arc::new(directory) }
@@ -146,6 +181,10 @@ impl<F: FileSystem> LogStore for DurableLocal<F> {
         self.run(key, move |directory, key| directory.create(key, &bytes)).await
     }
 
+    async fn create_large(&self, key: &str) -> Result<Box<dyn LargeObject>, StoreError> {
+        Ok(Box::new(LocalLargeObject::begin(self, key).await?))
+    }
+
     async fn get(&self, key: &str) -> Result<Bytes, StoreError> {
         self.get_range(key, 0..u64::MAX).await
     }
@@ -170,6 +209,14 @@ impl<F: FileSystem> LogStore for DurableLocal<F> {
         self.run(key, Directory::sync).await
     }
 
+    async fn release_reserve(&self) -> Result<bool, StoreError> {
+        self.run("", |directory, _| directory.release_reserve()).await
+    }
+
+    async fn restore_reserve(&self) -> Result<bool, StoreError> {
+        self.run("", |directory, _| directory.restore_reserve()).await
+    }
+
     /// None: the puts in flight give company enough, and a put costs a few milliseconds.
     fn linger_default(&self) -> Duration {
         Duration::ZERO
@@ -182,21 +229,37 @@ impl<F: FileSystem> LogStore for DurableLocal<F> {
 
 impl<F: FileSystem> Directory<F> {
     fn create(&self, key: &str, bytes: &[u8]) -> Result<(), StoreError> {
-        check_key(key)?;
-        self.check_writable(key)?;
-        let number = self.staging_number.fetch_add(1, Ordering::Relaxed);
-        let staging = self.root.join(STAGING_DIR).join(number.to_string());
+        self.check_create(key)?;
+        let staging = self.staging_path();
         let result = self.stage(key, &staging, bytes).and_then(|()| self.link(key, &staging));
-        // A name that stays behind costs space until the next open, which empties the directory.
-        let _ = self.file_system.remove_file(&staging);
+        self.remove_staged(&staging);
         result
+    }
+
+    fn check_create(&self, key: &str) -> Result<(), StoreError> {
+        check_key(key)?;
+        self.check_writable(key)
+    }
+
+    /// A name in staging that nobody else uses.
+    fn staging_path(&self) -> PathBuf {
+        let number = self.staging_number.fetch_add(1, Ordering::Relaxed);
+        self.root.join(STAGING_DIR).join(number.to_string())
     }
 
     /// Writes the bytes where nobody looks for them, and makes them durable.
     fn stage(&self, key: &str, staging: &Path, bytes: &[u8]) -> Result<(), StoreError> {
+        let file = self.write_staged(key, staging, bytes)?;
+        self.sync_staged(key, staging, &file)
+    }
+
+    fn write_staged(&self, key: &str, staging: &Path, bytes: &[u8]) -> Result<F::File, StoreError> {
         let written = self.file_system.write_new(staging, bytes);
-        let file = written.map_err(|error| self.write_error(key, staging, &error))?;
-        match self.file_system.sync_file(&file) {
+        written.map_err(|error| self.write_error(key, staging, &error))
+    }
+
+    fn sync_staged(&self, key: &str, staging: &Path, file: &F::File) -> Result<(), StoreError> {
+        match self.file_system.sync_file(file) {
             Err(error) if !is_out_of_space(&error) => Err(self.fail(staging, "fsync", &error)),
             // The file system found no room when it came to place what was written. The file has no
             // other name yet, so nothing that matters was lost.
@@ -204,9 +267,15 @@ impl<F: FileSystem> Directory<F> {
         }
     }
 
+    fn remove_staged(&self, staging: &Path) {
+        // A name that stays behind costs space until the next open, which empties the directory.
+        let _ = self.file_system.remove_file(staging);
+    }
+
     /// Gives the staged file its key for ever.
     fn link(&self, key: &str, staging: &Path) -> Result<(), StoreError> {
         let parent = parent_of(key);
+        let _stay = self.keep_dirs();
         self.ensure_dir(key, parent)?;
         let target = self.path(key);
         match self.file_system.hard_link(staging, &target) {
@@ -281,16 +350,37 @@ impl<F: FileSystem> Directory<F> {
     fn delete(&self, key: &str) -> Result<(), StoreError> {
         check_key(key)?;
         self.check_writable(key)?;
-        let path = self.path(key);
-        match self.file_system.remove_file(&path) {
-            Err(error) if is_absent(&error) => Ok(()),
-            other => other.map_err(|error| read_error(key, &error)),
+        match self.file_system.remove_file(&self.path(key)) {
+            Err(error) if !is_absent(&error) => Err(read_error(key, &error)),
+            _ => {
+                self.remove_empty_dirs(parent_of(key));
+                Ok(())
+            }
+        }
+    }
+
+    /// Removes a directory and its ancestors as long as they are empty. One that stays behind costs a
+    /// little space, and goes with the next delete below it.
+    fn remove_empty_dirs(&self, mut dir: &str) {
+        while !dir.is_empty() {
+            let path = self.path(dir);
+            // Asked first, because nobody can create while a removal is tried.
+            if !matches!(self.file_system.is_empty_dir(&path), Ok(true)) {
+                return;
+            }
+            let _alone = self.dirs_stay.write().expect("no holder of the lock panics");
+            if self.file_system.remove_dir(&path).is_err() {
+                return;
+            }
+            self.known_dirs().remove(dir);
+            dir = parent_of(dir);
         }
     }
 
     /// A reader that cannot write promises nothing to anybody, so it leaves this to the writer.
     fn sync(&self, key: &str) -> Result<(), StoreError> {
         check_key(key)?;
+        let _stay = self.keep_dirs();
         let path = self.path(key);
         let file = self.file_system.open(&path).map_err(|error| read_error(key, &error))?;
         if matches!(self.access, Access::ReadOnly) {
@@ -311,8 +401,12 @@ impl<F: FileSystem> Directory<F> {
         if key.is_empty() { self.root.clone() } else { self.root.join(key) }
     }
 
-    fn known_dirs(&self) -> std::sync::MutexGuard<'_, BTreeSet<String>> {
+    fn known_dirs(&self) -> MutexGuard<'_, BTreeSet<String>> {
         self.known_dirs.lock().expect("no holder of the lock panics")
+    }
+
+    fn keep_dirs(&self) -> RwLockReadGuard<'_, ()> {
+        self.dirs_stay.read().expect("no holder of the lock panics")
     }
 
     fn check_trusted(&self) -> Result<(), StoreError> {

@@ -108,6 +108,8 @@ pub enum OpenError {
     NoSpace { path: String, reason: String },
     #[error("data directory {path} cannot be opened: {reason}")]
     Failed { path: String, reason: String },
+    #[error("data location {location} cannot be used: {reason}")]
+    Settings { location: String, reason: String },
     #[error("--data {location}: {reason}")]
     Unsupported { location: String, reason: String },
 }

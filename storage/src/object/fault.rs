@@ -16,8 +16,12 @@ use async_trait::async_trait;
 use bytes::Bytes;
 use tokio::task::JoinSet;
 
-use super::{LogStore, ObjectMeta, ObjectPrefix, StoreError};
+use super::{LargeObject, LogStore, ObjectMeta, ObjectPrefix, StoreError};
 use crate::seam::Seams;
+
+mod large;
+
+use large::FaultyLargeObject;
 
 /// How many of 1,000 requests meet which fault. The rates of creates add up to 1,000 at most.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -276,6 +280,11 @@ impl LogStore for ProcessStore {
         self.answer(self.shared.create(key, bytes)).await
     }
 
+    async fn create_large(&self, key: &str) -> Result<Box<dyn LargeObject>, StoreError> {
+        self.answer(async { Ok(()) }).await?;
+        Ok(Box::new(FaultyLargeObject::new(self.clone(), key)))
+    }
+
     async fn get(&self, key: &str) -> Result<Bytes, StoreError> {
         self.read(key, self.shared.inner.get(key)).await
     }
@@ -298,6 +307,14 @@ impl LogStore for ProcessStore {
 
     async fn sync(&self, key: &str) -> Result<(), StoreError> {
         self.read(key, self.shared.inner.sync(key)).await
+    }
+
+    async fn release_reserve(&self) -> Result<bool, StoreError> {
+        self.answer(self.shared.inner.release_reserve()).await
+    }
+
+    async fn restore_reserve(&self) -> Result<bool, StoreError> {
+        self.answer(self.shared.inner.restore_reserve()).await
     }
 
     fn linger_default(&self) -> Duration {

@@ -25,10 +25,15 @@ pub trait FileSystem: Clone + fmt::Debug + Send + Sync + 'static {
     fn check_dir(&self, path: &Path) -> io::Result<()>;
     /// Makes one directory whose parent exists.
     fn create_dir(&self, path: &Path) -> io::Result<()>;
+    /// Removes a directory. Fails with `DirectoryNotEmpty` if anything is in it.
+    fn remove_dir(&self, path: &Path) -> io::Result<()>;
+    fn is_empty_dir(&self, path: &Path) -> io::Result<bool>;
     /// The files and directories in a directory, in any order. Other things are left out.
     fn read_dir(&self, path: &Path) -> io::Result<Vec<DirEntry>>;
     /// Makes a file that must not exist and writes all bytes. Nothing is durable yet.
     fn write_new(&self, path: &Path, bytes: &[u8]) -> io::Result<Self::File>;
+    /// Appends to a file that [`FileSystem::write_new`] made. Nothing is durable yet.
+    fn append(&self, file: &mut Self::File, bytes: &[u8]) -> io::Result<()>;
     /// Opens a file for reading. Fails with `IsADirectory` on a directory.
     fn open(&self, path: &Path) -> io::Result<Self::File>;
     fn length(&self, file: &Self::File) -> io::Result<u64>;
@@ -85,6 +90,14 @@ impl FileSystem for OsFileSystem {
         fs::create_dir(path)
     }
 
+    fn remove_dir(&self, path: &Path) -> io::Result<()> {
+        fs::remove_dir(path)
+    }
+
+    fn is_empty_dir(&self, path: &Path) -> io::Result<bool> {
+        Ok(fs::read_dir(path)?.next().is_none())
+    }
+
     fn read_dir(&self, path: &Path) -> io::Result<Vec<DirEntry>> {
         let mut entries = Vec::new();
         for entry in fs::read_dir(path)? {
@@ -108,6 +121,10 @@ impl FileSystem for OsFileSystem {
         let mut file = OpenOptions::new().write(true).create_new(true).open(path)?;
         file.write_all(bytes)?;
         Ok(file)
+    }
+
+    fn append(&self, file: &mut File, bytes: &[u8]) -> io::Result<()> {
+        file.write_all(bytes)
     }
 
     fn open(&self, path: &Path) -> io::Result<File> {

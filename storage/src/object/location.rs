@@ -5,7 +5,9 @@ use std::path::PathBuf;
 use std::str::FromStr;
 use std::sync::Arc;
 
-use super::{DurableLocal, LogStore, ObjectStoreBackend, OpenError};
+use super::object_store_backend::Access;
+use super::remote::{RemoteKind, RemoteLocation};
+use super::{DurableLocal, LogStore, ObjectStoreBackend, OpenError, StoreSettings};
 
 /// A place for objects that this build can open.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -13,9 +15,11 @@ pub enum DataLocation {
     Local(PathBuf),
     /// Ends with the process.
     Memory,
+    Remote(RemoteLocation),
 }
 
-const SUPPORTED: &str = "this build supports a path, file:///PATH and memory://";
+const SUPPORTED: &str = "a path, file:///PATH, s3://BUCKET/PREFIX, gs://BUCKET/PREFIX, az://CONTAINER/PREFIX \
+                         and memory:// are supported";
 
 impl FromStr for DataLocation {
     type Err = OpenError;
@@ -28,11 +32,17 @@ impl FromStr for DataLocation {
         let Some((scheme, rest)) = text.split_once("://") else {
             return Ok(Self::Local(PathBuf::from(text)));
         };
-        match scheme.to_ascii_lowercase().as_str() {
+        let scheme = scheme.to_ascii_lowercase();
+        if let Some(kind) = RemoteKind::of_scheme(&scheme) {
+            return RemoteLocation::parse(kind, rest).map(Self::Remote).map_err(|reason| {
+                // What was written may hold a password.
+                OpenError::Unsupported { location: format!("{scheme}://"), reason }
+            });
+        }
+        match scheme.as_str() {
             "memory" if rest.is_empty() || rest == "/" => Ok(Self::Memory),
             "memory" => Err(unsupported("memory:// takes no path".to_owned())),
             "file" => file_url_path(rest).map(Self::Local).map_err(|reason| unsupported(reason.to_owned())),
-            "s3" | "gs" | "az" => Err(unsupported(format!("{scheme}:// is not supported yet; {SUPPORTED}"))),
             _ => Err(unsupported(format!("unknown scheme {scheme}://; {SUPPORTED}"))),
         }
     }
@@ -55,16 +65,22 @@ impl fmt::Display for DataLocation {
         match self {
             Self::Local(path) => path.display().fmt(f),
             Self::Memory => f.write_str("memory://"),
+            Self::Remote(location) => location.fmt(f),
         }
     }
 }
 
 impl DataLocation {
-    /// Opens the store for the one process that writes to it. Blocks.
-    pub fn open(&self) -> Result<Arc<dyn LogStore>, OpenError> {
+    /// Opens the store for a process that writes to it. Blocks. Nothing is asked of a remote store yet;
+    /// [`probe`](super::probe()) does that.
+    ///
+    /// # Errors
+    /// [`OpenError`] as one sentence.
+    pub fn open(&self, settings: &StoreSettings) -> Result<Arc<dyn LogStore>, OpenError> {
         match self {
-            Self::Local(path) => Ok(Arc::new(DurableLocal::open(path)?)),
+            Self::Local(path) => Ok(Arc::new(DurableLocal::open_with(path, settings.local)?)),
             Self::Memory => Ok(Arc::new(ObjectStoreBackend::memory())),
+            Self::Remote(location) => Ok(Arc::new(location.open(settings, Access::ReadWrite)?)),
         }
     }
 
@@ -72,8 +88,9 @@ impl DataLocation {
     ///
     /// # Errors
     /// Memory of another process cannot be read, and one's own is always empty.
-    pub fn open_read_only(&self) -> Result<Arc<dyn LogStore>, OpenError> {
+    pub fn open_read_only(&self, settings: &StoreSettings) -> Result<Arc<dyn LogStore>, OpenError> {
         match self {
+            Self::Remote(location) => Ok(Arc::new(location.open(settings, Access::ReadOnly)?)),
             Self::Local(path) => Ok(Arc::new(DurableLocal::open_read_only(path)?)),
             Self::Memory => Err(OpenError::Unsupported {
                 location: self.to_string(),
@@ -106,18 +123,33 @@ mod tests {
 
     #[test]
     fn what_is_not_supported_is_refused_with_what_is() {
-        for text in ["s3://bucket/x", "gs://bucket", "az://container", "hdfs://x", ""] {
+        for text in ["hdfs://x", ""] {
             let message = parse(text).expect_err(text);
             assert!(message.starts_with(&format!("--data {text}")), "{message}");
-            assert!(message.contains("supports a path, file:///PATH and memory://"), "{message}");
+            assert!(message.contains("a path, file:///PATH, s3://BUCKET/PREFIX"), "{message}");
         }
-        for text in ["file://relative", "file:///a%20b", "memory://name"] {
+        for text in ["file://relative", "file:///a%20b", "memory://name", "s3://", "gs:///x", "az://a b"] {
             parse(text).expect_err(text);
         }
     }
 
     #[test]
+    fn buckets_are_remote() {
+        for text in ["s3://bucket/x", "gs://bucket", "az://container/x/y"] {
+            let location: DataLocation = text.parse().expect(text);
+            assert!(matches!(location, DataLocation::Remote(_)), "{text}");
+            assert_eq!(location.to_string(), text);
+        }
+    }
+
+    #[test]
+    fn credentials_in_a_location_are_refused_and_not_printed() {
+        let refusal = parse("s3://key:secret@bucket/x").expect_err("they do not belong there");
+        assert!(!refusal.contains("secret"), "{refusal}");
+    }
+
+    #[test]
     fn memory_cannot_be_opened_beside_a_server() {
-        DataLocation::Memory.open_read_only().expect_err("there is nothing to read");
+        DataLocation::Memory.open_read_only(&StoreSettings::default()).expect_err("there is nothing to read");
     }
 }

@@ -22,18 +22,26 @@ mod error;
 pub mod fault;
 pub mod file_system;
 mod key;
+mod large_object;
 mod location;
 mod object_store_backend;
 mod probe;
+mod remote;
 pub mod sim_file_system;
+mod store_settings;
 
 pub use block_cache::{BlockCache, BlockKey};
 pub use counting::{CountingStore, RequestCounts};
-pub use durable_local::DurableLocal;
+pub use durable_local::{DurableLocal, LocalOptions};
 pub use error::{OpenError, StoreError, StoreErrorKind};
+pub use large_object::LargeObject;
 pub use location::DataLocation;
 pub use object_store_backend::ObjectStoreBackend;
 pub use probe::{ProbeError, probe};
+pub use remote::{RemoteKind, RemoteLocation};
+pub use store_settings::{
+    Addressing, AzureSettings, GcsSettings, S3Settings, Secret, StoreSettings, Transport,
+};
 
 /// The operations that the log needs of a store. Put-if-absent is the only conditional one.
 ///
@@ -50,6 +58,10 @@ pub trait LogStore: Send + Sync + fmt::Debug {
     /// caller, and on some remote stores it is said of a conflict after which nothing is there. Only
     /// reading the key tells.
     async fn create(&self, key: &str, bytes: Bytes) -> Result<(), StoreError>;
+
+    /// Begins an object that is too large to be held in memory. Its key must be one that nobody else
+    /// uses (a fresh ULID): there is no put-if-absent here.
+    async fn create_large(&self, key: &str) -> Result<Box<dyn LargeObject>, StoreError>;
 
     /// Reads a whole object.
     async fn get(&self, key: &str) -> Result<Bytes, StoreError>;
@@ -71,6 +83,17 @@ pub trait LogStore: Send + Sync + fmt::Debug {
     /// Makes sure that an object that was read will also be there after a crash. A local file may
     /// be visible before it is durable; objects of remote stores never are.
     async fn sync(&self, key: &str) -> Result<(), StoreError>;
+
+    /// Gives back the space that is held back for a full store, so that what gives back more can be
+    /// written. True if there was any; most stores hold back nothing.
+    async fn release_reserve(&self) -> Result<bool, StoreError> {
+        Ok(false)
+    }
+
+    /// Holds space back again. True if all is held back that should be, false if there is no space.
+    async fn restore_reserve(&self) -> Result<bool, StoreError> {
+        Ok(true)
+    }
 
     /// How long a commit should wait for company by default: the price and the duration of a
     /// request decide.

@@ -1,7 +1,8 @@
-//! Objects in a store of the `object_store` crate: memory now, the cloud stores later.
+//! Objects in a store of the `object_store` crate: memory and the cloud stores.
 //!
 //! Invariant: the store below sends no create a second time by itself. A create that was sent again
 //! reports `AlreadyExists` for the caller's own object.
+//! Invariant: all keys are below the prefix.
 
 use std::ops::Range;
 use std::sync::Arc;
@@ -15,52 +16,109 @@ use object_store::path::Path;
 use object_store::{Error, GetOptions, GetRange, GetResult, ObjectStore, ObjectStoreExt, PutMode};
 
 use super::key::{check_key, check_prefix};
-use super::{LogStore, ObjectMeta, ObjectPrefix, StoreError};
+use super::{LargeObject, LogStore, ObjectMeta, ObjectPrefix, StoreError};
+
+mod failure;
+mod large;
+
+use failure::store_error;
+use large::RemoteLargeObject;
 
 /// A [`LogStore`] over an [`ObjectStore`].
 #[derive(Clone, Debug)]
 pub struct ObjectStoreBackend {
-    store: Arc<dyn ObjectStore>,
-    location: String,
-    linger_default: Duration,
+    /// Sends each request once.
+    pub(super) once: Arc<dyn ObjectStore>,
+    /// May send a request again.
+    pub(super) patient: Arc<dyn ObjectStore>,
+    /// Without slashes at its ends; empty for none.
+    pub(super) prefix: String,
+    pub(super) location: String,
+    pub(super) linger_default: Duration,
+    pub(super) access: Access,
+}
+
+/// What a store was opened for.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Access {
+    ReadWrite,
+    ReadOnly,
 }
 
 impl ObjectStoreBackend {
     /// A new, empty store in memory. It ends with its last clone.
     pub fn memory() -> Self {
+        let store: Arc<dyn ObjectStore> = Arc::new(InMemory::new());
         Self {
-            store: Arc::new(InMemory::new()),
+            once: Arc::clone(&store),
+            patient: store,
+            prefix: String::new(),
             location: "memory://".to_owned(),
             linger_default: Duration::ZERO,
+            access: Access::ReadWrite,
         }
     }
 
+    fn path_of(&self, key: &str) -> Result<Path, StoreError> {
+        check_key(key)?;
+        let full = if self.prefix.is_empty() { key.to_owned() } else { format!("{}/{key}", self.prefix) };
+        Path::parse(full).map_err(|error| StoreError::invalid(key, error))
+    }
+
+    /// The path of a key that is going to be changed.
+    fn writable_path_of(&self, key: &str) -> Result<Path, StoreError> {
+        match self.access {
+            Access::ReadWrite => self.path_of(key),
+            Access::ReadOnly => {
+                let reason = format!("{} is open for reading only", self.location);
+                Err(StoreError::Denied { key: key.to_owned(), reason })
+            }
+        }
+    }
+
+    fn key_of(&self, path: &Path) -> String {
+        let path = path.as_ref();
+        let below = path.strip_prefix(self.prefix.as_str()).unwrap_or(path);
+        below.strip_prefix('/').unwrap_or(below).to_owned()
+    }
+
     async fn get_clipped(&self, key: &str, range: Range<u64>) -> Result<ObjectPrefix, StoreError> {
-        let path = path_of(key)?;
+        let path = self.path_of(key)?;
+        if range.is_empty() {
+            return self.read_nothing(key, &path).await;
+        }
         let options = GetOptions { range: Some(GetRange::Bounded(range.clone())), ..GetOptions::default() };
-        match self.store.get_opts(&path, options).await {
+        match self.patient.get_opts(&path, options).await {
             Ok(result) => read(key, result).await,
             // Stores refuse a range without any byte of the object; for the log that is an empty one.
-            Err(error) => match self.store.head(&path).await {
-                Ok(meta) if range.start >= meta.size || range.is_empty() => {
-                    Ok(ObjectPrefix { bytes: Bytes::new(), object_length: meta.size })
-                }
+            Err(error) if failure::may_be_range(&error) => match self.read_nothing(key, &path).await {
+                Ok(nothing) if range.start >= nothing.object_length => Ok(nothing),
                 _ => Err(store_error(key, error)),
             },
+            Err(error) => Err(store_error(key, error)),
         }
+    }
+
+    async fn read_nothing(&self, key: &str, path: &Path) -> Result<ObjectPrefix, StoreError> {
+        let meta = self.patient.head(path).await.map_err(|error| store_error(key, error))?;
+        Ok(ObjectPrefix { bytes: Bytes::new(), object_length: meta.size })
     }
 }
 
 #[async_trait]
 impl LogStore for ObjectStoreBackend {
     async fn create(&self, key: &str, bytes: Bytes) -> Result<(), StoreError> {
-        let path = path_of(key)?;
-        let put = self.store.put_opts(&path, bytes.into(), PutMode::Create.into()).await;
+        let path = self.writable_path_of(key)?;
+        let put = self.once.put_opts(&path, bytes.into(), PutMode::Create.into()).await;
         put.map(drop).map_err(|error| store_error(key, error))
     }
 
+    async fn create_large(&self, key: &str) -> Result<Box<dyn LargeObject>, StoreError> {
+        Ok(Box::new(RemoteLargeObject::new(Arc::clone(&self.patient), key, self.writable_path_of(key)?)))
+    }
+
     async fn get(&self, key: &str) -> Result<Bytes, StoreError> {
-        let result = self.store.get(&path_of(key)?).await;
+        let result = self.patient.get(&self.path_of(key)?).await;
         Ok(read(key, result.map_err(|error| store_error(key, error))?).await?.bytes)
     }
 
@@ -73,19 +131,22 @@ impl LogStore for ObjectStoreBackend {
     }
 
     async fn list(&self, prefix: &str) -> Result<Vec<ObjectMeta>, StoreError> {
-        let trimmed = check_prefix(prefix)?;
-        let path = if trimmed.is_empty() { None } else { Some(path_of(trimmed)?) };
+        let below = match check_prefix(prefix)? {
+            "" if self.prefix.is_empty() => None,
+            "" => Some(Path::from(self.prefix.as_str())),
+            trimmed => Some(self.path_of(trimmed)?),
+        };
         let listed = self
-            .store
-            .list(path.as_ref())
-            .map_ok(|meta| ObjectMeta { key: meta.location.to_string(), length: meta.size });
+            .patient
+            .list(below.as_ref())
+            .map_ok(|meta| ObjectMeta { key: self.key_of(&meta.location), length: meta.size });
         let mut objects: Vec<_> = listed.try_collect().await.map_err(|error| store_error(prefix, error))?;
         objects.sort_unstable();
         Ok(objects)
     }
 
     async fn delete(&self, key: &str) -> Result<(), StoreError> {
-        match self.store.delete(&path_of(key)?).await {
+        match self.patient.delete(&self.writable_path_of(key)?).await {
             Ok(()) | Err(Error::NotFound { .. }) => Ok(()),
             Err(error) => Err(store_error(key, error)),
         }
@@ -109,27 +170,6 @@ async fn read(key: &str, result: GetResult) -> Result<ObjectPrefix, StoreError> 
     let object_length = result.meta.size;
     let bytes = result.bytes().await.map_err(|error| store_error(key, error))?;
     Ok(ObjectPrefix { bytes, object_length })
-}
-
-fn path_of(key: &str) -> Result<Path, StoreError> {
-    check_key(key)?;
-    Path::parse(key).map_err(|error| StoreError::invalid(key, error))
-}
-
-fn store_error(key: &str, error: Error) -> StoreError {
-    let key = key.to_owned();
-    let reason = error.to_string();
-    match error {
-        // Some stores answer a failed put-if-absent as a failed precondition.
-        Error::AlreadyExists { .. } | Error::Precondition { .. } => StoreError::AlreadyExists { key },
-        Error::NotFound { .. } => StoreError::NotFound { key },
-        Error::PermissionDenied { .. } | Error::Unauthenticated { .. } => StoreError::Denied { key, reason },
-        Error::InvalidPath { .. }
-        | Error::NotSupported { .. }
-        | Error::NotImplemented { .. }
-        | Error::UnknownConfigurationKey { .. } => StoreError::Invalid { key, reason },
-        _ => StoreError::Unavailable { key, reason },
-    }
 }
 
 #[cfg(test)]

@@ -104,7 +104,7 @@ mod tests {
 
     use async_trait::async_trait;
 
-    use super::super::{ObjectMeta, ObjectPrefix, ObjectStoreBackend};
+    use super::super::{LargeObject, ObjectMeta, ObjectPrefix, ObjectStoreBackend};
     use super::*;
     use crate::seam::SeededRng;
 
@@ -123,6 +123,10 @@ mod tests {
                 self.inner.delete(key).await?;
             }
             self.inner.create(key, bytes).await
+        }
+
+        async fn create_large(&self, key: &str) -> Result<Box<dyn LargeObject>, StoreError> {
+            self.inner.create_large(key).await
         }
 
         async fn get(&self, key: &str) -> Result<Bytes, StoreError> {

@@ -19,8 +19,10 @@ const ROOT: u64 = 0;
 pub enum SimOperation {
     Lock,
     CreateDir,
+    RemoveDir,
     ReadDir,
     WriteNew,
+    Append,
     Open,
     Read,
     SyncFile,
@@ -43,6 +45,7 @@ struct State {
     total: u64,
     power_fails_at: Option<u64>,
     failures: Vec<Failure>,
+    capacity: Option<usize>,
     lying: BTreeSet<SimOperation>,
     locks: BTreeMap<u64, Weak<SimLock>>,
 }
@@ -82,6 +85,7 @@ impl Default for State {
             total: 0,
             power_fails_at: None,
             failures: Vec::new(),
+            capacity: None,
             lying: BTreeSet::new(),
             locks: BTreeMap::new(),
         }
@@ -110,6 +114,11 @@ impl SimFileSystem {
         let mut state = self.state();
         let at = state.counts.get(&operation).copied().unwrap_or(0) + skipped;
         state.failures.push(Failure { operation, at, kind });
+    }
+
+    /// From now on files can have so many bytes together.
+    pub fn set_capacity(&self, bytes: usize) {
+        self.state().capacity = Some(bytes);
     }
 
     /// Syncs of this kind report success without doing anything: a test of tests.
@@ -243,6 +252,26 @@ impl State {
         }
     }
 
+    /// The bytes that fit, and whether they are all.
+    fn fitting<'a>(&self, bytes: &'a [u8]) -> (&'a [u8], io::Result<()>) {
+        let Some(capacity) = self.capacity else { return (bytes, Ok(())) };
+        let room = capacity.saturating_sub(self.used_bytes());
+        match bytes.get(..room) {
+            Some(fitting) if room < bytes.len() => (fitting, Err(io::ErrorKind::StorageFull.into())),
+            _ => (bytes, Ok(())),
+        }
+    }
+
+    /// Of all files that have a name, each counted once.
+    fn used_bytes(&self) -> usize {
+        let names = self.nodes.values().filter_map(|node| match node {
+            Node::Directory { names, .. } => Some(names.values().copied()),
+            Node::File { .. } => None,
+        });
+        let named: BTreeSet<u64> = names.flatten().collect();
+        named.iter().filter_map(|node| self.content(*node).ok()).map(<[u8]>::len).sum()
+    }
+
     fn write(&mut self, path: &Path, content: &[u8]) -> io::Result<u64> {
         let content = content.to_vec();
         self.insert(path, Node::File { content, durability: Durability::Unsynced })
@@ -279,6 +308,21 @@ impl FileSystem for SimFileSystem {
         state.insert(path, empty).map(drop)
     }
 
+    fn remove_dir(&self, path: &Path) -> io::Result<()> {
+        let mut state = self.begin(SimOperation::RemoveDir)?;
+        if !state.names(state.find(path)?)?.is_empty() {
+            return Err(io::ErrorKind::DirectoryNotEmpty.into());
+        }
+        let (names, name) = state.names_around(path)?;
+        names.remove(name);
+        Ok(())
+    }
+
+    fn is_empty_dir(&self, path: &Path) -> io::Result<bool> {
+        let state = self.begin(SimOperation::ReadDir)?;
+        Ok(state.names(state.find(path)?)?.is_empty())
+    }
+
     fn read_dir(&self, path: &Path) -> io::Result<Vec<DirEntry>> {
         let state = self.begin(SimOperation::ReadDir)?;
         let names = state.names(state.find(path)?)?;
@@ -295,7 +339,11 @@ impl FileSystem for SimFileSystem {
     fn write_new(&self, path: &Path, bytes: &[u8]) -> io::Result<u64> {
         let mut state = self.state();
         match state.begin(SimOperation::WriteNew) {
-            Ok(()) => state.write(path, bytes),
+            Ok(()) => {
+                let (fitting, outcome) = state.fitting(bytes);
+                let file = state.write(path, fitting)?;
+                outcome.map(|()| file)
+            }
             Err(error) => {
                 if state.power_fails_at.is_none() {
                     state.write(path, &bytes[..bytes.len() / 2])?;
@@ -303,6 +351,22 @@ impl FileSystem for SimFileSystem {
                 Err(error)
             }
         }
+    }
+
+    fn append(&self, file: &mut u64, bytes: &[u8]) -> io::Result<()> {
+        let mut state = self.state();
+        let (written, outcome) = match state.begin(SimOperation::Append) {
+            Ok(()) => state.fitting(bytes),
+            Err(error) if state.power_fails_at.is_some() => (&bytes[..0], Err(error)),
+            Err(error) => (&bytes[..bytes.len() / 2], Err(error)),
+        };
+        if let Node::File { content, durability } = state.node_mut(*file) {
+            content.extend_from_slice(written);
+            if *durability == Durability::Synced {
+                *durability = Durability::Unsynced;
+            }
+        }
+        outcome
     }
 
     fn open(&self, path: &Path) -> io::Result<u64> {

@@ -12,6 +12,10 @@ use crate::object::sim_file_system::{SimFileSystem, SimOperation};
 use crate::object::{StoreErrorKind, probe};
 use crate::seam::{Rng, SeededRng};
 
+mod delete;
+mod large;
+mod reserve;
+
 const ROOT: &str = "/srv/data";
 
 type SimStore = DurableLocal<SimFileSystem>;
@@ -22,7 +26,7 @@ fn now<T>(future: impl Future<Output = T>) -> T {
 }
 
 fn open_sim(file_system: &SimFileSystem) -> Result<SimStore, OpenError> {
-    DurableLocal::open_on(file_system.clone(), ROOT)
+    DurableLocal::open_on(file_system.clone(), ROOT, LocalOptions::NO_RESERVE)
 }
 
 fn sim() -> (SimFileSystem, SimStore) {
@@ -33,6 +37,17 @@ fn sim() -> (SimFileSystem, SimStore) {
 
 fn create(store: &SimStore, key: &str, bytes: &[u8]) -> Result<(), StoreErrorKind> {
     now(store.create(key, Bytes::copy_from_slice(bytes))).map_err(|error| error.kind())
+}
+
+fn create_in_pieces(store: &SimStore, key: &str, bytes: &[u8]) -> Result<(), StoreErrorKind> {
+    let write = async {
+        let mut large = store.create_large(key).await?;
+        for piece in bytes.chunks(bytes.len() / 3 + 1) {
+            large.write(Bytes::copy_from_slice(piece)).await?;
+        }
+        large.finish().await
+    };
+    now(write).map_err(|error| error.kind())
 }
 
 fn get(store: &SimStore, key: &str) -> Result<Vec<u8>, StoreErrorKind> {
@@ -220,7 +235,8 @@ fn opening_removes_what_an_ended_process_left_in_staging() {
     assert_eq!(file_system.read_dir(&staging).expect("it is there"), []);
 }
 
-/// A process that puts objects, some under taken keys, until it is done or its disk fails.
+/// A process that puts objects, some in pieces and some under taken keys, and deletes some, until it
+/// is done or its disk fails.
 struct Run {
     /// What was answered with `Ok`, or (by a later answer) is known to be there.
     acked: BTreeMap<String, Vec<u8>>,
@@ -233,14 +249,15 @@ fn run(file_system: &SimFileSystem, seed: u64) -> Run {
     let draw = |bound: u8| rng.bytes16()[0] % bound;
     let mut run = Run { acked: BTreeMap::new(), sent: BTreeMap::new() };
     let Ok(mut store) = open_sim(file_system) else { return run };
-    for number in 0..12_u8 {
+    for number in 0..16_u8 {
         let key = format!("shards/{}/wal/{}/{}", draw(2), draw(3), draw(4));
-        let bytes = vec![number; 64];
-        run.sent.entry(key.clone()).or_default().push(bytes.clone());
-        match create(&store, &key, &bytes) {
-            Ok(()) => assert!(run.acked.insert(key, bytes).is_none(), "a key was given twice"),
-            Err(StoreErrorKind::AlreadyExists) => assert!(run.acked.contains_key(&key)),
-            Err(_) => break,
+        let done = match draw(4) {
+            0 => run.delete(&store, key),
+            1 => run.put(key, vec![number; 64], |key, bytes| create_in_pieces(&store, key, bytes)),
+            _ => run.put(key, vec![number; 64], |key, bytes| create(&store, key, bytes)),
+        };
+        if done.is_none() {
+            break;
         }
         if draw(5) == 0 {
             drop(store);
@@ -251,6 +268,30 @@ fn run(file_system: &SimFileSystem, seed: u64) -> Run {
         }
     }
     run
+}
+
+impl Run {
+    /// None if the disk failed.
+    fn put(
+        &mut self,
+        key: String,
+        bytes: Vec<u8>,
+        put: impl FnOnce(&str, &[u8]) -> Result<(), StoreErrorKind>,
+    ) -> Option<()> {
+        self.sent.entry(key.clone()).or_default().push(bytes.clone());
+        match put(&key, &bytes) {
+            Ok(()) => assert!(self.acked.insert(key, bytes).is_none(), "a key was given twice"),
+            Err(StoreErrorKind::AlreadyExists) => assert!(self.acked.contains_key(&key)),
+            Err(_) => return None,
+        }
+        Some(())
+    }
+
+    fn delete(&mut self, store: &SimStore, key: String) -> Option<()> {
+        // It may come back after a crash, but nobody relies on it any more.
+        self.acked.remove(&key);
+        now(store.delete(&key)).ok()
+    }
 }
 
 /// True if everything that was acknowledged is there, and nothing is torn.
