@@ -31,23 +31,38 @@ pub trait Rng: Send + Sync + fmt::Debug {
     }
 }
 
+/// What happens at named places of the log, so that a test can stop a process exactly there.
+pub trait Failpoints: Send + Sync + fmt::Debug {
+    fn reach(&self, name: &str);
+}
+
 /// The clock and the source of randomness that a log is opened with.
 #[derive(Clone, Debug)]
 pub struct Seams {
     pub clock: Arc<dyn Clock>,
     pub rng: Arc<dyn Rng>,
+    /// `None` outside of tests.
+    pub failpoints: Option<Arc<dyn Failpoints>>,
 }
 
 impl Seams {
     /// The machine's clock and the operating system's randomness.
     pub fn system() -> Self {
-        Self { clock: Arc::new(SystemClock::default()), rng: Arc::new(SystemRng) }
+        Self { clock: Arc::new(SystemClock::default()), rng: Arc::new(SystemRng), failpoints: None }
     }
 
     /// Time counted by tokio (so that a paused runtime controls it) from a fixed start, and
     /// randomness from a seed.
     pub fn simulated(seed: u64) -> Self {
-        Self { clock: Arc::new(TokioClock::default()), rng: Arc::new(SeededRng::new(seed)) }
+        let (clock, rng) = (Arc::new(TokioClock::default()), Arc::new(SeededRng::new(seed)));
+        Self { clock, rng, failpoints: None }
+    }
+
+    /// Says that the log is at a named place.
+    pub fn failpoint(&self, name: &str) {
+        if let Some(failpoints) = &self.failpoints {
+            failpoints.reach(name);
+        }
     }
 }
 

@@ -4,7 +4,7 @@ use bytes::Bytes;
 
 use super::envelope::{Envelope, EnvelopeError};
 
-const ENVELOPE: Envelope = Envelope { what: "claim", magic: *b"STRDCLM\n" };
+const ENVELOPE: Envelope = Envelope { what: "claim", magic: *b"STRDCLM\n", version: 1 };
 
 /// Who claimed an epoch.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -64,11 +64,11 @@ mod tests {
     #[test]
     fn a_newer_version_is_refused_by_number() {
         let mut bytes = encode_claim(&claim()).to_vec();
-        bytes[8] = 2;
+        bytes[8] = 3;
         let error = decode_claim(&bytes).unwrap_err();
         assert_eq!(
             error.to_string(),
-            "claim object of format version 2 needs a newer strandline: this one reads versions up to 1"
+            "claim object of format version 3 needs a newer strandline: this one reads versions up to 2"
         );
     }
 

@@ -7,7 +7,7 @@ use bytes::Bytes;
 
 use super::envelope::{Envelope, EnvelopeError};
 
-const ENVELOPE: Envelope = Envelope { what: "cluster", magic: *b"STRDCLU\n" };
+const ENVELOPE: Envelope = Envelope { what: "cluster", magic: *b"STRDCLU\n", version: 1 };
 
 /// The id that clients see for the whole life of a root: 16 bytes, shown as 22 characters of
 /// base64url, as Kafka's are.
@@ -84,7 +84,7 @@ mod tests {
     fn a_root_of_a_newer_format_is_refused_by_number() {
         let newer = Cluster { cluster_id: ClusterId([1; 16]), format_version: FORMAT_VERSION + 1 };
         let error = decode_cluster(&encode_cluster(&newer)).unwrap_err();
-        assert!(matches!(error, EnvelopeError::UnsupportedVersion { found: 2, supported: 1, .. }));
+        assert!(matches!(error, EnvelopeError::UnsupportedVersion { found: 3, supported: 2, .. }));
     }
 
     #[test]

@@ -33,6 +33,8 @@ pub(super) struct Envelope {
     /// Its name in errors.
     pub(super) what: &'static str,
     pub(super) magic: [u8; 8],
+    /// The format version since which its bytes are as they are now.
+    pub(super) version: u16,
 }
 
 impl Envelope {
@@ -41,7 +43,7 @@ impl Envelope {
         let length = u32::try_from(payload.len()).expect("the message is small");
         let mut out = Vec::with_capacity(FRONT_LENGTH + payload.len() + CRC_LENGTH);
         out.extend_from_slice(&self.magic);
-        out.extend_from_slice(&FORMAT_VERSION.to_le_bytes());
+        out.extend_from_slice(&self.version.to_le_bytes());
         out.extend_from_slice(&length.to_le_bytes());
         out.extend_from_slice(&payload);
         let crc = crc32c::crc32c(&out);

@@ -1,8 +1,9 @@
 //! Byte formats: bytes in, bytes out.
 //!
 //! `record_batch` is Kafka's batch, `wal_object` the unit of commit, `event` what a commit says
-//! about state, `claim` and `cluster` the two small objects beside the log. Each has its byte table
-//! in docs/formats.md.
+//! about state, `segment` what compaction makes of many commits, `page` a part of a checkpoint,
+//! `claim` and `cluster` the two small objects beside the log. Each has its byte table in
+//! docs/formats.md.
 //!
 //! Invariants: nothing here is async, reads a clock or the environment, or draws random numbers.
 //! Any bytes are decoded or refused with an error: never a panic, never an allocation by a number
@@ -13,7 +14,10 @@ pub mod claim;
 pub mod cluster;
 mod envelope;
 pub mod event;
+pub mod page;
 pub mod record_batch;
+pub mod segment;
+pub mod slice;
 pub mod wal_object;
 
 pub use claim::{Claim, decode_claim, encode_claim};
@@ -26,11 +30,13 @@ pub use record_batch::{
     Records, TimestampType, inspect, set_base_offset, set_leader_epoch, set_log_append_time,
     set_max_timestamp, split_batches, verify_crc,
 };
+pub use slice::{Slice, SliceData, SliceLocation};
 pub use wal_object::{
     BlockEntry, BlockFlags, CommitObject, EncodedWalObject, Fence, PREFIX_READ_LENGTH, WalHeader, WalKind,
     WalObject, WalObjectBuilder, WalObjectError, decode_wal_object, encode_fence, verify_batches,
     verify_block, writer_nonce_of,
 };
 
-/// The version of every format of this project that this build writes, and the newest that it reads.
-pub const FORMAT_VERSION: u16 = 1;
+/// The newest version that this build reads and writes. An object says since which version its bytes
+/// are as they are, so one that has not changed is still of version 1.
+pub const FORMAT_VERSION: u16 = 2;

@@ -80,7 +80,7 @@ impl Assignment {
     /// Adds events, which were checked against [`Self::state`].
     pub(super) fn push_events(&mut self, events: Vec<Event>) {
         self.working
-            .apply_events(&events)
+            .apply_events(&events, self.append_time_ms)
             .expect("an event that was checked against the state applies to it");
         self.events.extend(events);
     }
@@ -183,7 +183,7 @@ impl PendingPartition {
         let pieces = batch.assigned(base_offset, self.leader_epoch, append_time_ms);
         match self.blocks.last_mut() {
             Some(block) if block.bytes + batch.size_bytes() <= BLOCK_BYTES => {
-                merge(&mut block.entry, &entry);
+                block.entry.extend(&entry);
                 block.pieces.extend(pieces);
                 block.bytes += batch.size_bytes();
             }
@@ -223,6 +223,7 @@ impl PendingPartition {
             last_offset: appended.last_offset,
             append_time_ms,
             max_timestamp: batch.summary.max_timestamp,
+            transactional: header.is_transactional(),
         });
     }
 }
@@ -281,23 +282,4 @@ fn block_entry(
         entry.offset_of_max_timestamp = -1;
     }
     entry
-}
-
-/// Extends a block's entry by the batch that follows.
-fn merge(block: &mut BlockEntry, next: &BlockEntry) {
-    let block_has_times = block.null_timestamp_count < block.data_count;
-    let next_has_times = next.null_timestamp_count < next.data_count;
-    if next_has_times {
-        if !block_has_times || next.max_timestamp > block.max_timestamp {
-            block.max_timestamp = next.max_timestamp;
-            block.offset_of_max_timestamp = next.offset_of_max_timestamp;
-        }
-        block.min_timestamp =
-            if block_has_times { block.min_timestamp.min(next.min_timestamp) } else { next.min_timestamp };
-    }
-    block.next_offset = next.next_offset;
-    block.data_count += next.data_count;
-    block.control_count += next.control_count;
-    block.null_timestamp_count += next.null_timestamp_count;
-    block.flags = block.flags | next.flags;
 }

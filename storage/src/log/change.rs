@@ -8,7 +8,9 @@ use bytes::Bytes;
 use tokio::sync::oneshot;
 
 use super::committer::{ChangeJob, ChangeOrder, CheckedChange};
-use super::error::{CommitOffsetError, CreateTopicError, PutSchemaError, TopicError, WriteError};
+use super::error::{
+    CommitOffsetError, CreateTopicError, DeleteRecordsError, PutSchemaError, TopicError, WriteError,
+};
 use super::handle::{CreateTopic, OffsetCommit};
 use super::settings::LogSettings;
 use super::shared::Shared;
@@ -17,10 +19,10 @@ use super::topic_config::TopicConfig;
 use super::topic_name;
 use crate::format::Event;
 use crate::format::event::{
-    CommittedOffset, GroupOffsetsDeleted, GroupPartition, OffsetsCommitted, ProducerIdsAllocated, SchemaPut,
-    TopicConfigSet, TopicCreated, TopicDeleted,
+    CommittedOffset, GroupOffsetsDeleted, GroupPartition, LogStart, LogStartsMoved, ObjectsDeleted,
+    OffsetsCommitted, ProducerIdsAllocated, SchemaPut, TopicConfigSet, TopicCreated, TopicDeleted,
 };
-use crate::ids::{TopicId, TopicPartition};
+use crate::ids::{ObjectId, TopicId, TopicPartition};
 
 type Checked<T, E> = Result<(Vec<Event>, T), E>;
 
@@ -34,7 +36,7 @@ pub(super) struct Change<T, E> {
 }
 
 impl<T: Send + 'static, E: From<WriteError> + Send + 'static> Change<T, E> {
-    fn any_place(check: impl FnOnce(&ShardState, i64) -> Checked<T, E> + Send + 'static) -> Self {
+    pub(super) fn any_place(check: impl FnOnce(&ShardState, i64) -> Checked<T, E> + Send + 'static) -> Self {
         Self { order: ChangeOrder::AnyPlace, check: Box::new(check) }
     }
 }
@@ -184,6 +186,53 @@ pub(super) fn allocate_producer_ids(count: u32) -> Change<Range<i64>, WriteError
         let event = Event::ProducerIdsAllocated(ProducerIdsAllocated { next_producer_id });
         Ok((vec![event], state.next_producer_id..next_producer_id))
     })
+}
+
+/// Moves log starts forward. Those of topics that are gone, or that moved further already, are left out.
+pub(super) fn move_log_starts(starts: Vec<LogStart>) -> Change<(), WriteError> {
+    Change::any_place(move |state, _| {
+        let applies = |start: &LogStart| {
+            let id = TopicPartition::new(start.topic_id, start.partition);
+            let partition = state.partitions.get(&id);
+            partition.is_some_and(|partition| start.log_start_offset > partition.log_start_offset)
+        };
+        let partitions: Vec<_> = starts.into_iter().filter(applies).collect();
+        let moves_nothing = partitions.is_empty();
+        let event = Event::LogStartsMoved(LogStartsMoved { partitions });
+        Ok((if moves_nothing { Vec::new() } else { vec![event] }, ()))
+    })
+}
+
+/// Deletes the records of partitions below an offset; -1 stands for the high watermark. Gives the
+/// log start of each (Kafka's `DeleteRecords`).
+pub(super) fn delete_records(
+    before: Vec<(TopicPartition, i64)>,
+) -> Change<Vec<Result<i64, DeleteRecordsError>>, WriteError> {
+    let check = move |state: &ShardState, _: i64| {
+        let mut partitions = Vec::new();
+        let results = before.iter().map(|(id, offset)| {
+            let partition = state.partitions.get(id).ok_or(DeleteRecordsError::UnknownTopicPartition(*id))?;
+            let high_watermark = partition.next_offset;
+            let offset = if *offset == -1 { high_watermark } else { *offset };
+            if offset < 0 || offset > high_watermark {
+                return Err(DeleteRecordsError::OutOfRange { offset, high_watermark });
+            }
+            if offset > partition.log_start_offset {
+                let (topic_id, partition) = (id.topic_id, id.partition);
+                partitions.push(LogStart { topic_id, partition, log_start_offset: offset });
+            }
+            Ok(offset.max(partition.log_start_offset))
+        });
+        let results = results.collect();
+        let event = Event::LogStartsMoved(LogStartsMoved { partitions: partitions.clone() });
+        Ok((if partitions.is_empty() { Vec::new() } else { vec![event] }, results))
+    };
+    Change { order: ChangeOrder::AfterBatches, check: Box::new(check) }
+}
+
+/// Notes that segments were deleted from the store.
+pub(super) fn objects_deleted(objects: Vec<ObjectId>) -> Change<(), WriteError> {
+    Change::any_place(move |_, _| Ok((vec![Event::ObjectsDeleted(ObjectsDeleted { objects })], ())))
 }
 
 pub(super) fn put_schema(

@@ -456,6 +456,11 @@ fn changes_topics(event: &Event) -> bool {
         | Event::ProducerIdsAllocated(_)
         | Event::ProducerBatches(_)
         | Event::OffsetsCommitted(_)
-        | Event::GroupOffsetsDeleted(_) => false,
+        | Event::GroupOffsetsDeleted(_)
+        | Event::TransactionEnded(_)
+        | Event::SegmentsInstalled(_)
+        | Event::LogStartsMoved(_)
+        | Event::ObjectsDeleted(_)
+        | Event::LossAccepted(_) => false,
     }
 }

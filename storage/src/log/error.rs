@@ -87,6 +87,15 @@ pub enum CommitOffsetError {
     UnknownTopicPartition(TopicPartition),
 }
 
+/// Why records of a partition were not deleted.
+#[derive(Clone, Debug, PartialEq, Eq, Error)]
+pub enum DeleteRecordsError {
+    #[error("unknown partition {} of topic {}", .0.partition, .0.topic_id)]
+    UnknownTopicPartition(TopicPartition),
+    #[error("offset {offset} is outside of 0 to the high watermark {high_watermark}")]
+    OutOfRange { offset: i64, high_watermark: i64 },
+}
+
 /// Why a schema was not stored.
 #[derive(Clone, Debug, PartialEq, Eq, Error)]
 pub enum PutSchemaError {
@@ -109,6 +118,17 @@ pub enum FetchError {
     Unavailable { object: String, reason: String },
 }
 
+/// Why something that goes on behind the appends did not come about. It is tried again by itself.
+#[derive(Clone, Debug, PartialEq, Eq, Error)]
+pub enum MaintenanceError {
+    #[error(transparent)]
+    Store(#[from] StoreError),
+    #[error("segments were not installed: {reason}")]
+    Refused { reason: String },
+    #[error(transparent)]
+    Write(#[from] WriteError),
+}
+
 /// Why the log could not be opened. Each message is one sentence for the person who started it.
 #[derive(Clone, Debug, PartialEq, Eq, Error)]
 pub enum OpenError {
@@ -128,6 +148,8 @@ pub enum OpenError {
     BrokenChain { location: String, key: String, before: WalPosition },
     #[error("{location}: object {key} contradicts the ones before it: {reason}")]
     Contradiction { location: String, key: String, reason: String },
-    #[error("{location}: this build does not read checkpoints, which object {key} is")]
-    Checkpoint { location: String, key: String },
+    #[error(
+        "{location}: the store has objects of format version {found}, this build reads versions up to {supported}; use a newer strandline"
+    )]
+    NewerFormat { location: String, found: u64, supported: u16 },
 }

@@ -64,42 +64,75 @@ impl PartitionView {
             });
         }
         let mut fetched = Fetched { next_offset: options.from, ..Fetched::default() };
-        let mut index = self.block_index_at(options.from);
-        while let Some(group) = self.next_group(index, end, &options, fetched.bytes) {
-            index += group.len();
-            let bytes = self.read_blocks(&group).await?;
-            for (block, bytes) in group.iter().zip(bytes) {
-                if !self.add_block(block, bytes, end, &options, &mut fetched)? {
-                    return Ok(fetched);
-                }
-            }
+        match self.fetch_into(&mut fetched, end, &options).await {
+            // What was read before the failure is given; the next fetch meets it first.
+            Err(error) if fetched.batches.is_empty() => return Err(error),
+            Ok(()) | Err(_) => {}
+        }
+        if options.isolation == Isolation::ReadCommitted {
+            fetched.aborted = self.aborted_between(options.from, fetched.next_offset);
         }
         Ok(fetched)
     }
 
-    /// The next blocks to read together, as many as the rest of the budget asks for.
-    fn next_group(
+    /// Reads slices from the offset on, and then the tail.
+    async fn fetch_into(
         &self,
-        index: usize,
+        fetched: &mut Fetched,
         end: i64,
         options: &FetchOptions,
-        fetched: usize,
-    ) -> Option<Vec<Block>> {
-        let left = options.bytes_max.saturating_sub(fetched).min(READ_BYTES);
-        let wants_first = fetched == 0 && options.first_batch == FirstBatch::Whole;
-        if left == 0 && !wants_first {
-            return None;
-        }
-        let mut group = Vec::new();
-        let mut bytes = 0;
-        for block in self.state.blocks.focus().narrow(index..).into_iter() {
-            if block.base_offset >= end || (!group.is_empty() && bytes >= left) {
-                break;
+    ) -> Result<(), FetchError> {
+        let mut index = self.slice_index_at(options.from);
+        while let Some(slice) = self.slice(index).filter(|slice| slice.slice.base_offset < end) {
+            let blocks = self.slice_blocks(slice).await?;
+            let first = blocks.partition_point(|block| block.next_offset <= options.from);
+            if !self.fetch_blocks(blocks[first..].iter(), fetched, end, options).await? {
+                return Ok(());
             }
-            bytes += block.length as usize;
-            group.push(*block);
+            index += 1;
         }
-        (!group.is_empty()).then_some(group)
+        let tail = self.state.blocks.focus().narrow(self.tail_index_at(options.from)..);
+        self.fetch_blocks(tail.into_iter(), fetched, end, options).await?;
+        Ok(())
+    }
+
+    /// Reads blocks in groups; false when the fetch is complete.
+    async fn fetch_blocks(
+        &self,
+        blocks: impl Iterator<Item = &Block>,
+        fetched: &mut Fetched,
+        end: i64,
+        options: &FetchOptions,
+    ) -> Result<bool, FetchError> {
+        let mut blocks = blocks.take_while(|block| block.base_offset < end).peekable();
+        while blocks.peek().is_some() {
+            let group = next_group(&mut blocks, options, fetched.bytes);
+            if group.is_empty() {
+                return Ok(false);
+            }
+            let bytes = self.read_blocks(&group).await?;
+            for (block, bytes) in group.iter().zip(bytes) {
+                if !self.add_block(block, bytes, end, options, fetched)? {
+                    return Ok(false);
+                }
+            }
+        }
+        Ok(true)
+    }
+
+    /// The aborted transactions that have a record in these offsets.
+    pub fn aborted_between(&self, from: i64, end: i64) -> Vec<AbortedTransaction> {
+        let aborted = &self.state.aborted;
+        let first = aborted.iter().position(|aborted| aborted.last_offset >= from).unwrap_or(aborted.len());
+        let overlapping = aborted.focus().narrow(first..).into_iter();
+        let overlapping =
+            overlapping.filter(|aborted| aborted.first_offset < end && aborted.last_offset >= from);
+        overlapping
+            .map(|aborted| AbortedTransaction {
+                producer_id: aborted.producer_id,
+                first_offset: aborted.first_offset,
+            })
+            .collect()
     }
 
     /// Adds the batches of a block that are wanted; false when the fetch is complete.
@@ -127,4 +160,27 @@ impl PartitionView {
         }
         Ok(true)
     }
+}
+
+/// The next blocks to read together, as many as the rest of the budget asks for.
+fn next_group<'a>(
+    blocks: &mut impl Iterator<Item = &'a Block>,
+    options: &FetchOptions,
+    fetched: usize,
+) -> Vec<Block> {
+    let left = options.bytes_max.saturating_sub(fetched).min(READ_BYTES);
+    let wants_first = fetched == 0 && options.first_batch == FirstBatch::Whole;
+    let mut group = Vec::new();
+    if left == 0 && !wants_first {
+        return group;
+    }
+    let mut bytes = 0;
+    for block in blocks {
+        bytes += block.length as usize;
+        group.push(*block);
+        if bytes >= left {
+            break;
+        }
+    }
+    group
 }

@@ -5,6 +5,7 @@ use std::ops::Range;
 use std::pin::Pin;
 use std::sync::Arc;
 use std::task::{Context, Poll};
+use std::time::Duration;
 
 use bytes::Bytes;
 use tokio::sync::{OwnedSemaphorePermit, Semaphore, mpsc, oneshot, watch};
@@ -14,9 +15,11 @@ use super::change;
 use super::changes::Changes;
 use super::committer::{AppendJob, AppendResults, ChangeJob, Command, Committer, CommitterSettings};
 use super::error::{
-    AppendError, CommitOffsetError, CreateTopicError, OpenError, PutSchemaError, TopicError, WriteError,
+    AppendError, CommitOffsetError, CreateTopicError, DeleteRecordsError, MaintenanceError, OpenError,
+    PutSchemaError, TopicError, WriteError,
 };
 use super::health::Health;
+use super::maintenance::{Maintainer, Reply, Request};
 use super::open;
 use super::settings::LogSettings;
 use super::shared::Shared;
@@ -29,6 +32,9 @@ use crate::seam::Seams;
 
 /// Commands that wait for the committer; beyond them, callers wait.
 const QUEUE_LENGTH: usize = 4096;
+
+/// A close waits for a checkpoint no longer than this: without it, the next open takes longer.
+const CLOSE_WAIT_MAX: Duration = Duration::from_secs(10);
 
 /// A new topic.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -74,6 +80,7 @@ struct Writer {
     commands: mpsc::Sender<Command>,
     /// One permit per pending byte.
     pending: Arc<Semaphore>,
+    maintenance: mpsc::Sender<Request>,
 }
 
 impl Log {
@@ -97,11 +104,17 @@ impl Log {
         let pending = Arc::new(Semaphore::new(settings.pending_bytes_max));
         let state = opening.start.state.clone();
         let shared = Arc::new(Shared::new(store, settings, seams, opening.cluster_id, state));
+        if let Some(root) = &opening.checkpoint {
+            shared.set_checkpoint(root.position, root.append_time_ms);
+        }
         let (commands, receiver) = mpsc::channel(QUEUE_LENGTH);
         let committer =
             Committer::new(committer_settings, shared.clone(), opening.putter, receiver, opening.start);
         tokio::spawn(committer.run());
-        Ok(Self { shared, writer: Some(Writer { commands, pending }) })
+        let (maintenance, requests) = mpsc::channel(1);
+        let maintainer = Maintainer::new(shared.clone(), commands.downgrade(), requests, opening.checkpoint);
+        tokio::spawn(maintainer.run());
+        Ok(Self { shared, writer: Some(Writer { commands, pending, maintenance }) })
     }
 
     /// Opens the log for reading only: claims nothing and writes nothing. The state is that of now;
@@ -169,6 +182,7 @@ impl Log {
         batches: Vec<Result<PreparedBatch, AppendError>>,
     ) -> Result<oneshot::Receiver<AppendResults>, WriteError> {
         let writer = self.writer()?;
+        self.shared.wait_for_compaction().await;
         let permit = writer.reserve(bytes, self.shared.settings.pending_bytes_max).await;
         let (reply, results) = oneshot::channel();
         let job = Command::Append(AppendJob { batches, reply, permit });
@@ -193,6 +207,14 @@ impl Log {
     /// Deletes a topic with its records, committed offsets and schemas.
     pub async fn delete_topic(&self, topic_id: TopicId) -> Result<(), TopicError> {
         self.change(change::delete_topic(topic_id)).await
+    }
+
+    /// Deletes the records of partitions below an offset, -1 for all; gives the log start of each.
+    pub async fn delete_records(
+        &self,
+        before: Vec<(TopicPartition, i64)>,
+    ) -> Result<Vec<Result<i64, DeleteRecordsError>>, WriteError> {
+        self.change(change::delete_records(before)).await
     }
 
     /// Changes configs of a topic; `None` resets one to its default.
@@ -289,9 +311,40 @@ impl Log {
         }
     }
 
-    /// Refuses new writes, and resolves when what was pending is durable.
+    /// Compacts all of the WAL into segments, and merges what is due, now.
+    pub async fn compact_now(&self) -> Result<(), MaintenanceError> {
+        self.maintain(Request::Compact).await
+    }
+
+    /// Writes a checkpoint now.
+    pub async fn checkpoint_now(&self) -> Result<(), MaintenanceError> {
+        self.maintain(Request::Checkpoint).await
+    }
+
+    /// Deletes now what may be deleted by now.
+    pub async fn collect_now(&self) -> Result<(), MaintenanceError> {
+        self.maintain(Request::Collect).await
+    }
+
+    async fn maintain(&self, request: impl FnOnce(Reply) -> Request) -> Result<(), MaintenanceError> {
+        let writer = self.writer()?;
+        let (reply, answered) = oneshot::channel();
+        writer.maintenance.send(request(reply)).await.map_err(|_| self.write_error())?;
+        answered.await.map_err(|_| self.write_error())?
+    }
+
+    /// Refuses new writes, and resolves when what was pending is durable and a checkpoint of it is
+    /// written, as far as the store lets it.
     pub async fn close(&self) {
         let Some(writer) = &self.writer else { return };
+        let (reply, ended) = oneshot::channel();
+        if writer.maintenance.send(Request::Close(reply)).await.is_ok() {
+            tokio::select! {
+                // An error means that the task had ended for another reason.
+                _ = ended => {}
+                () = self.shared.seams.clock.sleep(CLOSE_WAIT_MAX) => {}
+            }
+        }
         let (reply, closed) = oneshot::channel();
         if writer.commands.send(Command::Close(reply)).await.is_ok() {
             // An error means that the committer had stopped for another reason.

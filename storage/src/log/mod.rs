@@ -13,13 +13,16 @@ mod append;
 mod assign;
 mod change;
 mod changes;
+mod checkpoint;
 mod committer;
 mod error;
 mod fetch;
 mod handle;
 mod health;
 mod keys;
+mod maintenance;
 mod open;
+mod pinned;
 mod put;
 mod reader;
 mod retry;
@@ -40,14 +43,14 @@ mod tests;
 pub use append::{Appended, PartitionAppend};
 pub use changes::Changes;
 pub use error::{
-    AppendError, CommitOffsetError, CreateTopicError, FetchError, OpenError, PutSchemaError, TopicError,
-    WriteError,
+    AppendError, CommitOffsetError, CreateTopicError, DeleteRecordsError, FetchError, MaintenanceError,
+    OpenError, PutSchemaError, TopicError, WriteError,
 };
 pub use fetch::{AbortedTransaction, FetchOptions, Fetched, FirstBatch};
 pub use handle::{CreateTopic, Log, LogStats, OffsetCommit, PendingAppend};
 pub use health::Health;
-pub use settings::LogSettings;
-pub use snapshot::{Bounds, Isolation, PartitionView, Snapshot};
-pub use state::{Block, CommittedOffset, MaxTimestamp, Schema, Topic};
+pub use settings::{LogSettings, MaintenanceSettings};
+pub use snapshot::{Bounds, Isolation, PartitionView, ShardStats, Snapshot};
+pub use state::{AbortedRange, Block, CommittedOffset, InstalledSlice, MaxTimestamp, Schema, Topic};
 pub use time_lookup::TimestampedOffset;
-pub use topic_config::{ConfigEntry, ConfigError, ConfigKind, TopicConfig};
+pub use topic_config::{ConfigEntry, ConfigError, ConfigKind, RetentionReference, TopicConfig};

@@ -3,15 +3,18 @@
 //!
 //! The order is what makes it safe (docs/architecture.md): a fence is put at the first absent place
 //! of an epoch, so that its writer can commit nothing more; only then is the state complete.
-//! Fences and claims are never deleted.
+//! Fences and claims are never deleted. An older owner may still write checkpoints and delete what
+//! they cover while this goes on, so the walk begins again whenever the newest checkpoint is not the
+//! one that it began from.
 
 use std::sync::Arc;
 
 use bytes::Bytes;
 
+use super::checkpoint::{Loaded, load_newest};
 use super::committer::CommitterStart;
 use super::error::OpenError;
-use super::keys::{CLUSTER, ShardKeys};
+use super::keys::{CLUSTER, FORMATS, ShardKeys, format_key, trailing_number};
 use super::put::{Put, PutOutcome, Putter};
 use super::retry::Backoff;
 use super::settings::LogSettings;
@@ -19,6 +22,7 @@ use super::shared::describe;
 use super::state::{Commit, ShardState};
 use super::walk::{EpochEnd, Walker, read_prefix};
 use crate::format::event::{ClosedEpoch, Opened};
+use crate::format::page::CheckpointRoot;
 use crate::format::{
     Claim, Cluster, ClusterId, Event, FORMAT_VERSION, Fence, WalHeader, WalObject, WalObjectBuilder,
     decode_claim, decode_cluster, encode_claim, encode_cluster, encode_fence,
@@ -36,6 +40,8 @@ pub(super) struct Opening {
     pub(super) writer_epoch: u64,
     pub(super) putter: Arc<Putter>,
     pub(super) start: CommitterStart,
+    /// The one that the open began from.
+    pub(super) checkpoint: Option<CheckpointRoot>,
 }
 
 struct Opener<'a> {
@@ -55,17 +61,82 @@ pub(super) async fn open(
         Arc::new(Putter { store: store.clone(), seams: seams.clone(), timeout: settings.put_timeout });
     let mut opener = Opener { settings, seams, walker: new_walker(store, settings, seams), putter };
     let cluster_id = opener.cluster().await?;
-    opener.walker.check_no_checkpoints().await?;
+    check_formats(&opener.walker).await?;
     let older = opener.walker.claimed_epochs().await?;
     let writer_epoch = older.last().map_or(1, |newest| newest + 1);
     opener.claim(writer_epoch).await?;
-    let closed = opener.close_epochs(&older, writer_epoch).await?;
+    let (closed, checkpoint) = loop {
+        let begun = Begun::at_newest(&opener.walker).await?;
+        let checkpoint = opener.load_checkpoint(&begun).await;
+        let closed = match checkpoint {
+            Ok(checkpoint) => {
+                opener.close_epochs(&older, writer_epoch).await.map(|closed| (closed, checkpoint))
+            }
+            Err(error) => Err(error),
+        };
+        // What is missing may have been deleted by an owner that went on until it was fenced.
+        if begun.is_overtaken(&opener.walker).await? {
+            continue;
+        }
+        break closed?;
+    };
     opener.check_still_newest(writer_epoch).await?;
     opener.walker.sync_unproven().await?;
+    opener.write_format(&cluster_id.1).await?;
     opener.write_open_record(writer_epoch, closed).await?;
     let Opener { putter, walker, .. } = opener;
     let start = CommitterStart { state: walker.state, next_seq: 1, durable_seq: 0 };
-    Ok(Opening { cluster_id, writer_epoch, putter, start })
+    Ok(Opening { cluster_id: cluster_id.0, writer_epoch, putter, start, checkpoint })
+}
+
+/// The newest checkpoint when a walk begins. If it is another one when the walk has ended, the walk
+/// may have missed what was deleted meanwhile, and begins again.
+struct Begun {
+    checkpoints: Vec<WalPosition>,
+}
+
+impl Begun {
+    async fn at_newest(walker: &Walker) -> Result<Self, OpenError> {
+        Ok(Self { checkpoints: walker.checkpoints().await? })
+    }
+
+    async fn is_overtaken(&self, walker: &Walker) -> Result<bool, OpenError> {
+        Ok(walker.checkpoints().await?.last() != self.checkpoints.last())
+    }
+}
+
+/// Replaces the walker's state by that of the newest checkpoint that can be read: the WAL is kept
+/// from the oldest one on. Gives its root.
+async fn load_checkpoint(walker: &mut Walker, begun: &Begun) -> Result<Option<CheckpointRoot>, OpenError> {
+    walker.state = ShardState::default();
+    walker.unproven.clear();
+    let mut failure = None;
+    for position in begun.checkpoints.iter().rev() {
+        match load_newest(&walker.store, walker.shard, &walker.seams, *position).await {
+            Ok(Loaded { root, state }) => {
+                walker.state = state;
+                return Ok(Some(root));
+            }
+            Err(error @ OpenError::Store { .. }) => return Err(error),
+            Err(error) => {
+                tracing::error!(%error, "a checkpoint cannot be read, the one before it is taken");
+                failure.get_or_insert(error);
+            }
+        }
+    }
+    failure.map_or(Ok(None), Err)
+}
+
+/// Refuses a store that has objects of a version that this build does not read.
+async fn check_formats(walker: &Walker) -> Result<(), OpenError> {
+    let listed = walker.list(FORMATS).await?;
+    let newest = listed.iter().filter_map(|key| trailing_number(key)).max();
+    match newest.filter(|found| *found > u64::from(FORMAT_VERSION)) {
+        Some(found) => {
+            Err(OpenError::NewerFormat { location: walker.location(), found, supported: FORMAT_VERSION })
+        }
+        None => Ok(()),
+    }
 }
 
 /// Reads the state that is there now, and claims nothing.
@@ -78,26 +149,38 @@ pub(super) async fn read_only(
     let cluster = read_small(store, seams, CLUSTER).await?;
     let location = walker.location();
     let bytes = cluster.ok_or(OpenError::NoLog { location })?;
-    let cluster_id = decode_cluster_id(store, &bytes)?;
-    walker.check_no_checkpoints().await?;
+    let (cluster_id, _) = decode_cluster_id(store, &bytes)?;
+    check_formats(&walker).await?;
     loop {
+        let begun = Begun::at_newest(&walker).await?;
         let claimed = walker.claimed_epochs().await?;
-        for writer_epoch in &claimed {
-            walk_for_reading(&mut walker, *writer_epoch, &claimed).await?;
+        let walked = walk_all_for_reading(&mut walker, &begun, &claimed).await;
+        if begun.is_overtaken(&walker).await? {
+            continue;
         }
+        walked?;
         // A newer epoch may have begun while the older ones were walked: what is in it follows.
         if walker.claimed_epochs().await? == claimed {
             walker.sync_unproven().await?;
             return Ok((cluster_id, walker.state));
         }
-        walker = new_walker(store, settings, seams);
     }
+}
+
+async fn walk_all_for_reading(walker: &mut Walker, begun: &Begun, claimed: &[u64]) -> Result<(), OpenError> {
+    load_checkpoint(walker, begun).await?;
+    for writer_epoch in claimed {
+        if !walker.is_behind(*writer_epoch) {
+            walk_for_reading(walker, *writer_epoch, claimed).await?;
+        }
+    }
+    Ok(())
 }
 
 /// Walks an epoch to its end. Its writer may still be alive: what it commits later is simply not in
 /// this state.
 async fn walk_for_reading(walker: &mut Walker, writer_epoch: u64, claimed: &[u64]) -> Result<(), OpenError> {
-    let mut from = 0;
+    let mut from = walker.first_seq(writer_epoch);
     let mut missing = None;
     loop {
         let EpochEnd::Absent { seq } = walker.walk_epoch(writer_epoch, from).await? else { return Ok(()) };
@@ -125,8 +208,22 @@ fn new_walker(store: &Arc<dyn LogStore>, settings: &LogSettings, seams: &Seams) 
 }
 
 impl Opener<'_> {
+    async fn load_checkpoint(&mut self, begun: &Begun) -> Result<Option<CheckpointRoot>, OpenError> {
+        load_checkpoint(&mut self.walker, begun).await
+    }
+
+    /// Says that the store has objects of this version, before there is any, if it was made by an
+    /// older one.
+    async fn write_format(&self, cluster: &Cluster) -> Result<(), OpenError> {
+        if cluster.format_version >= FORMAT_VERSION {
+            return Ok(());
+        }
+        let key = format_key(FORMAT_VERSION);
+        self.create_small(&key, encode_cluster(&Cluster { format_version: FORMAT_VERSION, ..*cluster })).await
+    }
+
     /// The cluster's id, given to a new store on its first open.
-    async fn cluster(&self) -> Result<String, OpenError> {
+    async fn cluster(&self) -> Result<(String, Cluster), OpenError> {
         let store = &self.walker.store;
         if let Some(bytes) = read_small(store, self.seams, CLUSTER).await? {
             return decode_cluster_id(store, &bytes);
@@ -190,6 +287,9 @@ impl Opener<'_> {
     ) -> Result<Vec<ClosedEpoch>, OpenError> {
         let mut closed = Vec::with_capacity(older.len());
         for epoch in older {
+            if self.walker.is_behind(*epoch) {
+                continue;
+            }
             let end_seq = self.close_epoch(*epoch, older, writer_epoch).await?;
             closed.push(ClosedEpoch { writer_epoch: *epoch, end_seq });
         }
@@ -198,7 +298,7 @@ impl Opener<'_> {
 
     /// Walks one epoch and puts a fence where it ends, if there is none yet.
     async fn close_epoch(&mut self, epoch: u64, older: &[u64], writer_epoch: u64) -> Result<u64, OpenError> {
-        let mut from = 0;
+        let mut from = self.walker.first_seq(epoch);
         let mut missing = None;
         loop {
             let seq = match self.walker.walk_epoch(epoch, from).await? {
@@ -250,7 +350,6 @@ impl Opener<'_> {
 
     /// If a newer epoch was claimed meanwhile, its owner may have fenced what we walked.
     async fn check_still_newest(&self, writer_epoch: u64) -> Result<(), OpenError> {
-        self.walker.check_no_checkpoints().await?;
         match self.walker.claimed_epochs().await?.last() {
             Some(newest) if *newest > writer_epoch => Err(self.superseded(*newest)),
             _ => Ok(()),
@@ -309,11 +408,11 @@ async fn read_small(store: &Arc<dyn LogStore>, seams: &Seams, key: &str) -> Resu
     Ok(read.map(|prefix| prefix.bytes))
 }
 
-fn decode_cluster_id(store: &Arc<dyn LogStore>, bytes: &[u8]) -> Result<String, OpenError> {
+fn decode_cluster_id(store: &Arc<dyn LogStore>, bytes: &[u8]) -> Result<(String, Cluster), OpenError> {
     let cluster = decode_cluster(bytes).map_err(|error| OpenError::Unreadable {
         location: store.location().to_owned(),
         key: CLUSTER.to_owned(),
         reason: error.to_string(),
     })?;
-    Ok(cluster.cluster_id.to_string())
+    Ok((cluster.cluster_id.to_string(), cluster))
 }

@@ -11,7 +11,10 @@ use bytes::Bytes;
 use super::error::FetchError;
 use super::keys::ShardKeys;
 use super::state::Block;
-use crate::ids::{ShardId, WalPosition};
+use crate::format::Slice;
+use crate::format::segment::decode_slice_index;
+use crate::format::slice::{LossAcceptance, SliceData};
+use crate::ids::{BlockObject, ShardId, WalPosition};
 use crate::object::{BlockCache, BlockKey, LogStore, StoreError};
 
 /// A run of adjacent blocks is read in one request up to this many bytes.
@@ -23,7 +26,7 @@ pub(super) struct BlockReader {
     shard: ShardId,
     keys: ShardKeys,
     tail: Mutex<Tail>,
-    cache: BlockCache,
+    cache: BlockCache<Block>,
 }
 
 /// The newest objects, whole.
@@ -65,18 +68,25 @@ impl BlockReader {
         self.tail.lock().expect("no holder of the lock panics").bytes
     }
 
-    pub(super) fn cache(&self) -> &BlockCache {
+    pub(super) fn cache(&self) -> &BlockCache<Block> {
         &self.cache
     }
 
     /// Whether a block can be had without asking the store, apart from the cache.
     pub(super) fn in_tail(&self, block: &Block) -> bool {
-        self.tail.lock().expect("no holder of the lock panics").objects.contains_key(&block.object)
+        let BlockObject::Wal(position) = block.object else { return false };
+        self.tail.lock().expect("no holder of the lock panics").objects.contains_key(&position)
+    }
+
+    /// A whole object, if it is in the tail.
+    pub(super) fn tail_object(&self, position: WalPosition) -> Option<Bytes> {
+        self.tail.lock().expect("no holder of the lock panics").objects.get(&position).cloned()
     }
 
     fn tail_block(&self, block: &Block) -> Option<Bytes> {
+        let BlockObject::Wal(position) = block.object else { return None };
         let tail = self.tail.lock().expect("no holder of the lock panics");
-        let object = tail.objects.get(&block.object)?;
+        let object = tail.objects.get(&position)?;
         let start = usize::try_from(block.position).ok()?;
         Some(object.slice(start..start + block.length as usize))
     }
@@ -118,7 +128,7 @@ impl BlockReader {
 
     async fn read_run(&self, run: &[Block], ahead: &mut HashMap<u64, Bytes>) -> Result<Bytes, FetchError> {
         let (first, last) = (&run[0], &run[run.len() - 1]);
-        let key = self.keys.wal(first.object);
+        let key = self.keys.block_object(first.object);
         let range = first.position..last.position + u64::from(last.length);
         let read = self.store.get_range(&key, range).await.map_err(|error| self.unreadable(first, &error))?;
         let mut start = 0;
@@ -141,6 +151,50 @@ impl BlockReader {
         Ok(of_first)
     }
 
+    /// The blocks of a slice, from the cache or from the footer of its segment.
+    pub(super) async fn slice_blocks(&self, slice: &Slice) -> Result<Arc<[Block]>, FetchError> {
+        let location = match &slice.data {
+            SliceData::Stored(location) => location,
+            SliceData::Lost { acceptance: LossAcceptance::Accepted, .. } => return Ok(Arc::default()),
+            SliceData::Lost { object, .. } => {
+                return Err(damaged_slice(slice, object.clone(), "the object is missing".to_owned()));
+            }
+        };
+        let object = BlockObject::Segment(location.object);
+        let key = BlockKey { shard: self.shard, object, position: location.index_position };
+        let load = async {
+            let name = self.keys.segment(location.object);
+            let end = location.index_position + u64::from(location.index_length);
+            let bytes = match self.store.get_range(&name, location.index_position..end).await {
+                Ok(bytes) => bytes,
+                Err(StoreError::NotFound { .. }) => {
+                    return Err(damaged_slice(slice, name, "the object is missing".to_owned()));
+                }
+                Err(error) => {
+                    return Err(FetchError::Unavailable { object: name, reason: error.to_string() });
+                }
+            };
+            let entries = decode_slice_index(slice, location, &bytes)
+                .map_err(|error| damaged_slice(slice, name, error.to_string()))?;
+            let mut running_max = -1;
+            let blocks = entries.iter().map(|entry| {
+                let block = Block::new(entry, object, running_max);
+                running_max = block.running_max_timestamp;
+                block
+            });
+            Ok(blocks.collect())
+        };
+        self.cache.get_or_load_index(key, load).await
+    }
+
+    /// The key of the object that holds a slice, or held it.
+    pub(super) fn slice_object(&self, slice: &Slice) -> String {
+        match &slice.data {
+            SliceData::Stored(location) => self.keys.segment(location.object),
+            SliceData::Lost { object, .. } => object.clone(),
+        }
+    }
+
     fn verify(&self, block: &Block, bytes: &Bytes) -> Result<(), FetchError> {
         let damaged = |reason| self.damaged(block, reason);
         if bytes.len() != block.length as usize {
@@ -158,7 +212,7 @@ impl BlockReader {
 
     pub(super) fn damaged(&self, block: &Block, reason: String) -> FetchError {
         FetchError::Damaged {
-            object: self.keys.wal(block.object),
+            object: self.keys.block_object(block.object),
             base_offset: block.base_offset,
             last_offset: block.next_offset - 1,
             reason,
@@ -169,15 +223,21 @@ impl BlockReader {
     fn unreadable(&self, block: &Block, error: &StoreError) -> FetchError {
         match error {
             StoreError::NotFound { .. } => self.damaged(block, "the object is missing".to_owned()),
-            other => {
-                FetchError::Unavailable { object: self.keys.wal(block.object), reason: other.to_string() }
-            }
+            other => FetchError::Unavailable {
+                object: self.keys.block_object(block.object),
+                reason: other.to_string(),
+            },
         }
     }
 
     fn cache_key(&self, block: &Block) -> BlockKey {
         BlockKey { shard: self.shard, object: block.object, position: block.position }
     }
+}
+
+fn damaged_slice(slice: &Slice, object: String, reason: String) -> FetchError {
+    let (base_offset, last_offset) = (slice.base_offset, slice.next_offset - 1);
+    FetchError::Damaged { object, base_offset, last_offset, reason }
 }
 
 /// The longest run of adjacent blocks at the front that one request may read.

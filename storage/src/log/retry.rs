@@ -2,8 +2,10 @@
 
 use std::time::Duration;
 
-use crate::object::StoreError;
-use crate::seam::Clock;
+use bytes::Bytes;
+
+use crate::object::{LogStore, StoreError};
+use crate::seam::{Clock, Seams};
 
 const BACKOFF_MIN: Duration = Duration::from_millis(10);
 const BACKOFF_MAX: Duration = Duration::from_secs(2);
@@ -41,4 +43,31 @@ where
         }
     }
     read().await
+}
+
+/// Puts an object under a key that nobody else uses, as often as it takes. What is there already is
+/// an earlier try of ours, which the bytes have to show.
+pub(super) async fn create_own(
+    store: &dyn LogStore,
+    seams: &Seams,
+    key: &str,
+    bytes: Bytes,
+) -> Result<(), StoreError> {
+    let mut backoff = Backoff::new(&*seams.clock);
+    loop {
+        match store.create(key, bytes.clone()).await {
+            Ok(()) => return Ok(()),
+            Err(StoreError::AlreadyExists { .. }) => match store.get(key).await {
+                Ok(found) if found == bytes => return Ok(()),
+                Ok(_) => return Err(StoreError::AlreadyExists { key: key.to_owned() }),
+                // A conflict after which nothing is there.
+                Err(StoreError::NotFound { .. }) => {}
+                Err(error) if error.is_transient() => {}
+                Err(error) => return Err(error),
+            },
+            Err(error) if error.is_transient() => {}
+            Err(error) => return Err(error),
+        }
+        backoff.wait().await;
+    }
 }

@@ -5,8 +5,10 @@ use std::sync::{Arc, RwLock};
 use tokio::sync::{Semaphore, watch};
 
 use super::changes::ChangeRegistry;
+use super::error::WriteError;
 use super::health::Health;
 use super::keys::ShardKeys;
+use super::pinned::{PinRegistry, PinnedState};
 use super::reader::BlockReader;
 use super::settings::LogSettings;
 use super::state::ShardState;
@@ -26,9 +28,13 @@ pub(super) struct Shared {
     pub(super) changes: Arc<ChangeRegistry>,
     /// How many checks of large batches may run at once: about half of the processors.
     pub(super) long_checks: Semaphore,
-    durable: RwLock<Arc<ShardState>>,
+    pub(super) pins: Arc<PinRegistry>,
+    durable: RwLock<Arc<PinnedState>>,
+    commits: watch::Sender<u64>,
     topic_changes: watch::Sender<u64>,
     health: watch::Sender<Health>,
+    /// Where the newest checkpoint of this process is, and when it was written.
+    checkpoint: RwLock<Option<(WalPosition, i64)>>,
 }
 
 impl Shared {
@@ -46,6 +52,7 @@ impl Shared {
             settings.tail_bytes_max,
             settings.cache_bytes_max,
         );
+        let pins = Arc::new(PinRegistry::default());
         Self {
             keys: ShardKeys::new(settings.shard),
             store,
@@ -55,19 +62,32 @@ impl Shared {
             reader: Arc::new(reader),
             changes: Arc::default(),
             long_checks: Semaphore::new(processors.div_ceil(2)),
-            durable: RwLock::new(Arc::new(recovered)),
+            durable: RwLock::new(pins.pin(recovered)),
+            pins,
+            commits: watch::Sender::new(0),
             topic_changes: watch::Sender::new(0),
             health: watch::Sender::new(Health::Serving),
+            checkpoint: RwLock::new(None),
         }
     }
 
-    pub(super) fn durable(&self) -> Arc<ShardState> {
+    pub(super) fn durable(&self) -> Arc<PinnedState> {
         self.durable.read().expect("no holder of the lock panics").clone()
     }
 
     /// Replaces the durable state whole.
     pub(super) fn publish(&self, state: ShardState) {
-        *self.durable.write().expect("no holder of the lock panics") = Arc::new(state);
+        let pinned = self.pins.pin(state);
+        let replaced =
+            std::mem::replace(&mut *self.durable.write().expect("no holder of the lock panics"), pinned);
+        // Dropped only when the lock is free again.
+        drop(replaced);
+        self.commits.send_modify(|count| *count += 1);
+    }
+
+    /// Counts published states.
+    pub(super) fn commits(&self) -> watch::Receiver<u64> {
+        self.commits.subscribe()
     }
 
     pub(super) fn topics_changed(&self) {
@@ -84,6 +104,35 @@ impl Shared {
 
     pub(super) fn set_health(&self, health: Health) {
         self.health.send_replace(health);
+    }
+
+    /// Waits while more of the WAL is not compacted than is allowed.
+    pub(super) async fn wait_for_compaction(&self) {
+        let max = self.settings.maintenance.uncompacted_bytes_max;
+        if self.durable().tail_bytes <= max {
+            return;
+        }
+        let mut commits = self.commits();
+        let mut health = self.health();
+        while self.durable().tail_bytes > max && !health.borrow_and_update().is_stopped() {
+            tokio::select! {
+                _ = commits.changed() => {}
+                _ = health.changed() => {}
+            }
+        }
+    }
+
+    pub(super) fn checkpoint(&self) -> Option<(WalPosition, i64)> {
+        *self.checkpoint.read().expect("no holder of the lock panics")
+    }
+
+    pub(super) fn set_checkpoint(&self, position: WalPosition, written_at_ms: i64) {
+        *self.checkpoint.write().expect("no holder of the lock panics") = Some((position, written_at_ms));
+    }
+
+    /// What a writer is told.
+    pub(super) fn write_error(&self) -> WriteError {
+        self.health.borrow().write_error()
     }
 
     /// Notes that nothing more will be written, and wakes all who wait for it.

@@ -7,19 +7,20 @@ use std::sync::Arc;
 use bytes::Bytes;
 
 use super::error::FetchError;
+use super::pinned::PinnedState;
 use super::reader::BlockReader;
 use super::shared::Shared;
-use super::state::{Block, CommittedOffset, PartitionState, Schema, ShardState, Topic};
-use crate::ids::{TopicId, TopicPartition, WalPosition};
+use super::state::{AbortedRange, Block, CommittedOffset, InstalledSlice, PartitionState, Schema, Topic};
+use crate::ids::{ShardId, TopicId, TopicPartition, WalPosition};
 
 #[derive(Clone, Debug)]
 pub struct Snapshot {
-    state: Arc<ShardState>,
+    state: Arc<PinnedState>,
     shared: Arc<Shared>,
 }
 
 impl Snapshot {
-    pub(super) fn new(state: Arc<ShardState>, shared: Arc<Shared>) -> Self {
+    pub(super) fn new(state: Arc<PinnedState>, shared: Arc<Shared>) -> Self {
         Self { state, shared }
     }
 
@@ -44,6 +45,7 @@ impl Snapshot {
             state,
             reader,
             decompressed_bytes_max: settings.decompressed_bytes_max,
+            _pin: self.state.clone(),
         })
     }
 
@@ -74,6 +76,52 @@ impl Snapshot {
     pub fn wal_size(&self) -> (u64, u64) {
         (self.state.wal_objects, self.state.wal_bytes)
     }
+
+    /// What an operator looks at first, per shard.
+    pub fn shard_stats(&self) -> Vec<ShardStats> {
+        let state = &self.state;
+        let (live, garbage) = (&state.segments.live, &state.segments.garbage);
+        let (checkpoint, checkpoint_at_ms) = self.shared.checkpoint().unzip();
+        vec![ShardStats {
+            shard: self.shared.settings.shard,
+            position: state.position,
+            wal_objects: state.wal_objects,
+            wal_bytes: state.wal_bytes,
+            tail_bytes: state.tail_bytes,
+            wal_objects_since_compaction: state.wal_objects.saturating_sub(state.compacted_wal_objects),
+            segments: live.len() as u64,
+            segment_bytes: live.values().map(|segment| segment.length).sum(),
+            live_bytes: live.values().map(|segment| segment.live_bytes).sum(),
+            garbage_segments: garbage.len() as u64,
+            garbage_bytes: garbage.values().map(|garbage| garbage.length).sum(),
+            checkpoint,
+            checkpoint_at_ms,
+        }]
+    }
+}
+
+/// The sizes of one shard at one snapshot.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct ShardStats {
+    pub shard: ShardId,
+    /// The newest WAL object.
+    pub position: Option<WalPosition>,
+    /// Written since the shard began, deleted ones included.
+    pub wal_objects: u64,
+    pub wal_bytes: u64,
+    /// Bytes of batches that are in no segment yet.
+    pub tail_bytes: u64,
+    pub wal_objects_since_compaction: u64,
+    pub segments: u64,
+    pub segment_bytes: u64,
+    /// Bytes of the segments that slices refer to.
+    pub live_bytes: u64,
+    /// Segments that nothing refers to, and that are not deleted yet.
+    pub garbage_segments: u64,
+    pub garbage_bytes: u64,
+    /// The newest checkpoint that this process knows of.
+    pub checkpoint: Option<WalPosition>,
+    pub checkpoint_at_ms: Option<i64>,
 }
 
 /// Which records a reader sees.
@@ -116,6 +164,8 @@ pub struct PartitionView {
     pub(super) state: Arc<PartitionState>,
     pub(super) reader: Arc<BlockReader>,
     pub(super) decompressed_bytes_max: usize,
+    /// Keeps what the view refers to in the store.
+    _pin: Arc<PinnedState>,
 }
 
 impl PartitionView {
@@ -127,7 +177,7 @@ impl PartitionView {
         let end = self.state.next_offset;
         Bounds {
             log_start_offset: self.state.log_start_offset,
-            last_stable_offset: end,
+            last_stable_offset: self.state.last_stable_offset(),
             high_watermark: end,
             log_end_offset: end,
             leader_epoch: self.state.leader_epoch,
@@ -141,27 +191,93 @@ impl PartitionView {
         (leader_epoch >= current).then_some((current, self.state.next_offset))
     }
 
+    /// What the batches of one read may decompress to.
+    pub fn decompressed_bytes_max(&self) -> usize {
+        self.decompressed_bytes_max
+    }
+
     /// Bytes of all batches.
     pub fn size_bytes(&self) -> u64 {
         self.state.size_bytes
     }
 
-    pub fn block_count(&self) -> usize {
-        self.state.blocks.len()
+    /// Records of users, those below the log start that share a block with later ones included.
+    pub fn record_count(&self) -> u64 {
+        let slices = self.state.slices.iter().map(|slice| slice.slice.data_count);
+        let tail = self.state.blocks.iter().map(|block| u64::from(block.data_count));
+        slices.chain(tail).sum()
     }
 
-    /// The blocks in ascending order of offsets.
-    pub fn blocks(&self) -> impl DoubleEndedIterator<Item = &Block> + ExactSizeIterator {
+    /// What was compacted, in ascending order of offsets: all of it comes before the tail.
+    pub fn slices(&self) -> impl DoubleEndedIterator<Item = &InstalledSlice> + ExactSizeIterator {
+        self.state.slices.iter()
+    }
+
+    pub fn slice(&self, index: usize) -> Option<&InstalledSlice> {
+        self.state.slices.get(index)
+    }
+
+    /// The index of the first slice that ends after an offset; the number of slices if none does.
+    pub fn slice_index_at(&self, offset: i64) -> usize {
+        self.state.first_slice_where(|slice| slice.slice.next_offset > offset)
+    }
+
+    /// The blocks of a slice in ascending order of offsets, from the cache or the segment's footer.
+    /// None for a slice whose loss was accepted.
+    ///
+    /// # Errors
+    /// A footer that cannot be read or is damaged, and a slice that is lost.
+    pub async fn slice_blocks(&self, slice: &InstalledSlice) -> Result<Arc<[Block]>, FetchError> {
+        self.reader.slice_blocks(&slice.slice).await
+    }
+
+    /// The key of the object that holds a slice, or held it.
+    pub fn slice_object(&self, slice: &InstalledSlice) -> String {
+        self.reader.slice_object(&slice.slice)
+    }
+
+    /// The aborted transactions that have a record in the offsets `from..end`, each with the offset of
+    /// its marker.
+    pub fn aborted_ranges(&self, from: i64, end: i64) -> Vec<AbortedRange> {
+        let overlaps = |range: &&AbortedRange| range.first_offset < end && range.last_offset >= from;
+        self.state.aborted.iter().filter(overlaps).copied().collect()
+    }
+
+    /// The blocks that are not compacted yet, in ascending order of offsets.
+    pub fn tail(&self) -> impl DoubleEndedIterator<Item = &Block> + ExactSizeIterator {
         self.state.blocks.iter()
     }
 
-    pub fn block(&self, index: usize) -> Option<&Block> {
+    pub fn tail_block(&self, index: usize) -> Option<&Block> {
         self.state.blocks.get(index)
     }
 
-    /// The index of the first block that ends after an offset; the number of blocks if none does.
-    pub fn block_index_at(&self, offset: i64) -> usize {
+    /// The index of the first block of the tail that ends after an offset; the number of blocks if
+    /// none does.
+    pub fn tail_index_at(&self, offset: i64) -> usize {
         self.state.first_block_where(|block| block.next_offset > offset)
+    }
+
+    /// Bytes of the slices and blocks that hold the offsets `from..end`, counted no further than
+    /// `bytes_max`: at least what a fetch of them returns.
+    pub fn bytes_between(&self, from: i64, end: i64, bytes_max: usize) -> usize {
+        let limit = bytes_max.max(1) as u64;
+        let mut bytes = 0;
+        let slices = self.state.slices.focus().narrow(self.slice_index_at(from)..);
+        for slice in slices.into_iter().take_while(|slice| slice.slice.base_offset < end) {
+            bytes += slice.slice.data_length();
+            if bytes >= limit {
+                return usize::try_from(bytes).unwrap_or(usize::MAX);
+            }
+        }
+        let tail = self.state.blocks.focus().narrow(self.tail_index_at(from)..);
+        for block in tail.into_iter().take_while(|block| block.base_offset < end) {
+            bytes += u64::from(block.length);
+            if bytes >= limit {
+                break;
+            }
+        }
+        usize::try_from(bytes).unwrap_or(usize::MAX)
     }
 
     /// Whether a block is in memory without the cache.

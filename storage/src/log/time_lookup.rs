@@ -8,7 +8,7 @@ use bytes::Bytes;
 
 use super::error::FetchError;
 use super::snapshot::{Isolation, PartitionView};
-use super::state::Block;
+use super::state::{Block, MaxTimestamp};
 use crate::format::{BatchError, BatchHeader, DecompressionBudget, Records, split_batches};
 
 /// A record's place and time.
@@ -31,32 +31,117 @@ impl PartitionView {
         target_ms: i64,
         isolation: Isolation,
     ) -> Result<Option<TimestampedOffset>, FetchError> {
-        let bounds = self.bounds();
-        let mut index = self.state.first_block_where(|block| block.running_max_timestamp >= target_ms);
-        while let Some(block) = self.state.blocks.get(index) {
-            if block.base_offset >= bounds.end(isolation) {
+        let found = self.first_at_or_after(target_ms, isolation).await?;
+        Ok(found.filter(|found| found.offset < self.bounds().end(isolation)))
+    }
+
+    async fn first_at_or_after(
+        &self,
+        target_ms: i64,
+        isolation: Isolation,
+    ) -> Result<Option<TimestampedOffset>, FetchError> {
+        let end = self.bounds().end(isolation);
+        let mut index = self.state.first_slice_where(|slice| slice.running_max_timestamp >= target_ms);
+        while let Some(slice) = self.slice(index) {
+            if slice.slice.base_offset >= end {
                 return Ok(None);
             }
-            if block.max_timestamp >= target_ms && block.next_offset > bounds.log_start_offset {
-                let bytes = self.read_blocks(&[*block]).await?.remove(0);
-                if let Some(found) = self.first_in_block(block, bytes, target_ms)? {
-                    return Ok(Some(found).filter(|found| found.offset < bounds.end(isolation)));
+            if slice.slice.max_timestamp >= target_ms {
+                let blocks = self.slice_blocks(slice).await?;
+                let first = blocks.partition_point(|block| block.running_max_timestamp < target_ms);
+                if let Some(found) = self.first_in_blocks(blocks[first..].iter(), target_ms, end).await? {
+                    return Ok(Some(found));
                 }
             }
             index += 1;
+        }
+        let first = self.state.first_block_where(|block| block.running_max_timestamp >= target_ms);
+        let tail = self.state.blocks.focus().narrow(first..);
+        self.first_in_blocks(tail.into_iter(), target_ms, end).await
+    }
+
+    async fn first_in_blocks(
+        &self,
+        blocks: impl Iterator<Item = &Block>,
+        target_ms: i64,
+        end: i64,
+    ) -> Result<Option<TimestampedOffset>, FetchError> {
+        for block in blocks.take_while(|block| block.base_offset < end) {
+            if block.max_timestamp >= target_ms && block.next_offset > self.state.log_start_offset {
+                let bytes = self.read_blocks(&[*block]).await?.remove(0);
+                if let Some(found) = self.first_in_block(block, bytes, target_ms)? {
+                    return Ok(Some(found));
+                }
+            }
         }
         Ok(None)
     }
 
     /// The first record that has the greatest timestamp of all.
-    pub fn max_timestamp(&self, isolation: Isolation) -> Option<TimestampedOffset> {
+    ///
+    /// # Errors
+    /// An object that cannot be read or is damaged: it is read only when the log start cuts it.
+    pub async fn max_timestamp(&self, isolation: Isolation) -> Result<Option<TimestampedOffset>, FetchError> {
+        let Some(max) = self.state.max_timestamp else { return Ok(None) };
         let bounds = self.bounds();
-        let max = self.state.max_timestamp.filter(|max| max.offset < bounds.end(isolation))?;
-        Some(TimestampedOffset {
+        let found = if max.offset >= bounds.log_start_offset {
+            Some(max)
+        } else {
+            self.max_timestamp_after_start().await?
+        };
+        let found = found.filter(|max| max.offset < bounds.end(isolation));
+        Ok(found.map(|max| TimestampedOffset {
             offset: max.offset,
             timestamp: max.timestamp,
             leader_epoch: self.state.leader_epoch,
-        })
+        }))
+    }
+
+    /// The same when the log start cuts off what the index knows.
+    async fn max_timestamp_after_start(&self) -> Result<Option<MaxTimestamp>, FetchError> {
+        let start = self.state.log_start_offset;
+        let mut greatest = None;
+        for slice in self.slices() {
+            if slice.slice.base_offset >= start {
+                raise(&mut greatest, slice.slice.max_timestamp, slice.slice.offset_of_max_timestamp);
+                continue;
+            }
+            for block in self.slice_blocks(slice).await?.iter() {
+                self.raise_by_block(&mut greatest, block).await?;
+            }
+        }
+        for block in self.tail() {
+            self.raise_by_block(&mut greatest, block).await?;
+        }
+        Ok(greatest)
+    }
+
+    async fn raise_by_block(
+        &self,
+        greatest: &mut Option<MaxTimestamp>,
+        block: &Block,
+    ) -> Result<(), FetchError> {
+        let start = self.state.log_start_offset;
+        if block.base_offset >= start {
+            raise(greatest, block.max_timestamp, block.offset_of_max_timestamp);
+            return Ok(());
+        }
+        if block.next_offset <= start {
+            return Ok(());
+        }
+        let bytes = self.read_blocks(&[*block]).await?.remove(0);
+        for batch in split_batches(bytes) {
+            let (_, batch) = batch.map_err(|error| self.damaged(block, error))?;
+            let mut budget = DecompressionBudget::new(self.decompressed_bytes_max);
+            let records = Records::decode(&batch, &mut budget).map_err(|error| self.damaged(block, error))?;
+            for record in &records {
+                let record = record.map_err(|error| self.damaged(block, error))?;
+                if let Some(timestamp) = record.timestamp.filter(|_| record.offset >= start) {
+                    raise(greatest, timestamp, record.offset);
+                }
+            }
+        }
+        Ok(())
     }
 
     fn first_in_block(
@@ -78,6 +163,12 @@ impl PartitionView {
             }
         }
         Ok(None)
+    }
+}
+
+fn raise(greatest: &mut Option<MaxTimestamp>, timestamp: i64, offset: i64) {
+    if timestamp >= 0 && greatest.is_none_or(|greatest| timestamp > greatest.timestamp) {
+        *greatest = Some(MaxTimestamp { timestamp, offset });
     }
 }
 

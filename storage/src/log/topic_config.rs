@@ -42,6 +42,15 @@ pub enum ConfigError {
     Invalid { key: String, value: String, reason: String },
 }
 
+/// What the age of a record counts from.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum RetentionReference {
+    /// The record's own timestamp.
+    Record,
+    /// When it was appended.
+    Append,
+}
+
 #[derive(Clone, Copy)]
 enum Check {
     Boolean,
@@ -82,6 +91,10 @@ const FORMATS: &[&str] = &["json", "text", "bytes"];
 
 pub const KEY_FORMAT: &str = "key.format";
 pub const VALUE_FORMAT: &str = "value.format";
+const RETENTION_BYTES: &str = "retention.bytes";
+const RETENTION_MS: &str = "retention.ms";
+const RETENTION_REFERENCE: &str = "retention.reference";
+const CLEANUP_POLICY: &str = "cleanup.policy";
 const MAX_MESSAGE_BYTES: &str = "max.message.bytes";
 const TIMESTAMP_TYPE: &str = "message.timestamp.type";
 const TIMESTAMP_BEFORE_MAX_MS: &str = "message.timestamp.before.max.ms";
@@ -90,7 +103,7 @@ const TIMESTAMP_AFTER_MAX_MS: &str = "message.timestamp.after.max.ms";
 /// Sorted by name. Names, defaults and bounds are those of Kafka 4.1's `TopicConfig` and
 /// `LogConfig`, except where docs/compatibility.md says otherwise; the last group is ours.
 const SPECS: &[Spec] = &[
-    effective("cleanup.policy", "delete", Check::ListOf(&["delete"]), "only delete is supported so far"),
+    effective(CLEANUP_POLICY, "delete", Check::ListOf(&["delete"]), "only delete is supported so far"),
     spec("compression.gzip.level", "-1", Check::Int(-1, 9), "level for compression.type=gzip"),
     spec("compression.lz4.level", "9", Check::Int(1, 17), "level for compression.type=lz4"),
     effective(
@@ -136,13 +149,29 @@ const SPECS: &[Spec] = &[
     spec("remote.log.copy.disable", "false", Check::Boolean, "there is no second tier"),
     spec("remote.log.delete.on.disable", "false", Check::Boolean, "there is no second tier"),
     spec("remote.storage.enable", "false", Check::Boolean, "there is no second tier"),
-    spec("retention.bytes", "-1", Check::Long(-1, LONG_MAX), "everything is kept so far"),
-    spec("retention.ms", "-1", Check::Long(-1, LONG_MAX), "everything is kept so far"),
+    effective(
+        RETENTION_BYTES,
+        "-1",
+        Check::Long(-1, LONG_MAX),
+        "the oldest records of a partition are deleted beyond this size; -1 keeps all",
+    ),
+    effective(
+        RETENTION_MS,
+        "-1",
+        Check::Long(-1, LONG_MAX),
+        "records older than this are deleted; -1 keeps all",
+    ),
     spec("segment.bytes", "1073741824", Check::Int(1024 * 1024, INT_MAX), "segments roll by their own rules"),
     spec("segment.index.bytes", "10485760", Check::Int(4, INT_MAX), "segments roll by their own rules"),
     spec("segment.jitter.ms", "0", Check::Long(0, LONG_MAX), "segments roll by their own rules"),
     spec("segment.ms", "604800000", Check::Long(1, LONG_MAX), "segments roll by their own rules"),
     spec("unclean.leader.election.enable", "false", Check::Boolean, "there are no elections"),
+    effective(
+        RETENTION_REFERENCE,
+        "record",
+        Check::OneOf(&["record", "append"]),
+        "what retention.ms counts from: the record's time, or when it was appended",
+    ),
     effective(KEY_FORMAT, "text", Check::OneOf(FORMATS), "how SQL reads keys: json, text or bytes"),
     effective(
         VALUE_FORMAT,
@@ -245,6 +274,28 @@ impl TopicConfig {
 
     pub fn message_timestamp_after_max_ms(&self) -> i64 {
         self.integer(TIMESTAMP_AFTER_MAX_MS)
+    }
+
+    /// Whether the cleanup policy lets retention delete records.
+    pub fn deletes_by_retention(&self) -> bool {
+        self.get(CLEANUP_POLICY).split(',').any(|policy| policy.trim() == "delete")
+    }
+
+    /// The size beyond which the oldest records of a partition are deleted.
+    pub fn retention_bytes(&self) -> Option<u64> {
+        u64::try_from(self.integer(RETENTION_BYTES)).ok()
+    }
+
+    /// The age beyond which records are deleted.
+    pub fn retention_ms(&self) -> Option<i64> {
+        Some(self.integer(RETENTION_MS)).filter(|ms| *ms >= 0)
+    }
+
+    pub fn retention_reference(&self) -> RetentionReference {
+        match self.get(RETENTION_REFERENCE) {
+            "append" => RetentionReference::Append,
+            _ => RetentionReference::Record,
+        }
     }
 
     /// How SQL reads keys.

@@ -10,7 +10,7 @@ use std::sync::Arc;
 use futures::stream::{FuturesOrdered, StreamExt};
 
 use super::error::OpenError;
-use super::keys::{ShardKeys, trailing_number};
+use super::keys::{ShardKeys, checkpoint_position, trailing_number};
 use super::retry::retry_read;
 use super::state::{Commit, ShardState};
 use crate::format::event::Opened;
@@ -52,12 +52,23 @@ impl Walker {
         Ok(listed.iter().filter_map(|key| trailing_number(key)).collect())
     }
 
-    /// Refuses a log that another version has written checkpoints to.
-    pub(super) async fn check_no_checkpoints(&self) -> Result<(), OpenError> {
-        match self.list(&self.keys.checkpoints()).await?.pop() {
-            Some(key) => Err(OpenError::Checkpoint { location: self.location(), key }),
-            None => Ok(()),
-        }
+    /// Where the checkpoints are, in order.
+    pub(super) async fn checkpoints(&self) -> Result<Vec<WalPosition>, OpenError> {
+        let listed = self.list(&self.keys.checkpoints()).await?;
+        let mut checkpoints: Vec<_> = listed.iter().filter_map(|key| checkpoint_position(key)).collect();
+        checkpoints.sort_unstable();
+        Ok(checkpoints)
+    }
+
+    /// Where the walk through an epoch begins: behind the state so far.
+    pub(super) fn first_seq(&self, writer_epoch: u64) -> u64 {
+        let walked = self.state.position.filter(|position| position.writer_epoch == writer_epoch);
+        walked.map_or(0, |position| position.seq + 1)
+    }
+
+    /// Whether an epoch comes before the one of the state so far.
+    pub(super) fn is_behind(&self, writer_epoch: u64) -> bool {
+        self.state.position.is_some_and(|position| writer_epoch < position.writer_epoch)
     }
 
     /// Walks one epoch from a seq to its end, replaying its commits.

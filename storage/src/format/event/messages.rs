@@ -4,6 +4,8 @@
 
 use prost::Message;
 
+use crate::format::slice::SliceMessage;
+
 #[derive(Clone, PartialEq, Message)]
 pub(super) struct OpenedMessage {
     #[prost(message, repeated, tag = "1")]
@@ -102,6 +104,8 @@ pub(super) struct ProducerBatchMessage {
     pub(super) append_time_ms: i64,
     #[prost(sint64, tag = "8")]
     pub(super) max_timestamp: i64,
+    #[prost(bool, tag = "9")]
+    pub(super) transactional: bool,
 }
 
 #[derive(Clone, PartialEq, Message)]
@@ -154,4 +158,99 @@ pub(super) struct SchemaPutMessage {
     pub(super) version: u32,
     #[prost(bytes = "vec", tag = "4")]
     pub(super) bytes: Vec<u8>,
+}
+
+#[derive(Clone, PartialEq, Message)]
+pub(super) struct TransactionEndedMessage {
+    #[prost(bytes = "vec", tag = "1")]
+    pub(super) topic_id: Vec<u8>,
+    #[prost(int32, tag = "2")]
+    pub(super) partition: i32,
+    #[prost(int64, tag = "3")]
+    pub(super) producer_id: i64,
+    #[prost(sint32, tag = "4")]
+    pub(super) producer_epoch: i32,
+    #[prost(sint32, tag = "5")]
+    pub(super) coordinator_epoch: i32,
+    /// 0 is an abort, 1 a commit.
+    #[prost(uint32, tag = "6")]
+    pub(super) result: u32,
+    #[prost(int64, tag = "7")]
+    pub(super) marker_offset: i64,
+}
+
+#[derive(Clone, PartialEq, Message)]
+pub(super) struct SegmentsInstalledMessage {
+    #[prost(message, repeated, tag = "1")]
+    pub(super) objects: Vec<InstalledObjectMessage>,
+    #[prost(message, repeated, tag = "2")]
+    pub(super) partitions: Vec<PartitionInstallMessage>,
+    #[prost(uint64, tag = "3")]
+    pub(super) wal_objects: u64,
+}
+
+#[derive(Clone, PartialEq, Message)]
+pub(super) struct InstalledObjectMessage {
+    #[prost(bytes = "vec", tag = "1")]
+    pub(super) object: Vec<u8>,
+    #[prost(uint64, tag = "2")]
+    pub(super) length: u64,
+}
+
+#[derive(Clone, PartialEq, Message)]
+pub(super) struct PartitionInstallMessage {
+    #[prost(bytes = "vec", tag = "1")]
+    pub(super) topic_id: Vec<u8>,
+    #[prost(int32, tag = "2")]
+    pub(super) partition: i32,
+    #[prost(int64, tag = "3")]
+    pub(super) base_offset: i64,
+    #[prost(int64, tag = "4")]
+    pub(super) next_offset: i64,
+    #[prost(message, repeated, tag = "5")]
+    pub(super) slices: Vec<SliceMessage>,
+    #[prost(int64, optional, tag = "6")]
+    pub(super) cleaned_offset: Option<i64>,
+}
+
+#[derive(Clone, PartialEq, Message)]
+pub(super) struct LogStartsMovedMessage {
+    #[prost(message, repeated, tag = "1")]
+    pub(super) partitions: Vec<LogStartMessage>,
+}
+
+#[derive(Clone, PartialEq, Message)]
+pub(super) struct LogStartMessage {
+    #[prost(bytes = "vec", tag = "1")]
+    pub(super) topic_id: Vec<u8>,
+    #[prost(int32, tag = "2")]
+    pub(super) partition: i32,
+    #[prost(int64, tag = "3")]
+    pub(super) log_start_offset: i64,
+}
+
+#[derive(Clone, PartialEq, Message)]
+pub(super) struct ObjectsDeletedMessage {
+    #[prost(bytes = "vec", repeated, tag = "1")]
+    pub(super) objects: Vec<Vec<u8>>,
+}
+
+#[derive(Clone, PartialEq, Message)]
+pub(super) struct LossAcceptedMessage {
+    #[prost(string, tag = "1")]
+    pub(super) object: String,
+    #[prost(message, repeated, tag = "2")]
+    pub(super) partitions: Vec<LostRangeMessage>,
+}
+
+#[derive(Clone, PartialEq, Message)]
+pub(super) struct LostRangeMessage {
+    #[prost(bytes = "vec", tag = "1")]
+    pub(super) topic_id: Vec<u8>,
+    #[prost(int32, tag = "2")]
+    pub(super) partition: i32,
+    #[prost(int64, tag = "3")]
+    pub(super) base_offset: i64,
+    #[prost(int64, tag = "4")]
+    pub(super) next_offset: i64,
 }

@@ -7,6 +7,7 @@
 //! event's min reader version.
 
 mod messages;
+mod segment_wire;
 mod wire;
 
 #[cfg(test)]
@@ -15,10 +16,11 @@ pub(super) mod tests;
 use std::collections::BTreeMap;
 
 use super::FORMAT_VERSION;
-use crate::ids::{ShardId, TopicId};
+use super::slice::Slice;
+use crate::ids::{ObjectId, ShardId, TopicId};
 
-/// The kind numbers. 11-15 are free for topics and groups, 16-31 for transactions, 32-47 for
-/// segments, compaction and retention, 48-63 for users and ACLs, 64-79 for repairs.
+/// The kind numbers. 11-15 are free for topics and groups, 17-31 for transactions, 35-47 for
+/// segments, compaction and retention, 48-63 for users and ACLs, 65-79 for repairs.
 mod kind {
     pub(super) const OPENED: u16 = 1;
     pub(super) const TOPIC_CREATED: u16 = 2;
@@ -30,6 +32,11 @@ mod kind {
     pub(super) const OFFSETS_COMMITTED: u16 = 8;
     pub(super) const GROUP_OFFSETS_DELETED: u16 = 9;
     pub(super) const SCHEMA_PUT: u16 = 10;
+    pub(super) const TRANSACTION_ENDED: u16 = 16;
+    pub(super) const SEGMENTS_INSTALLED: u16 = 32;
+    pub(super) const LOG_STARTS_MOVED: u16 = 33;
+    pub(super) const OBJECTS_DELETED: u16 = 34;
+    pub(super) const LOSS_ACCEPTED: u16 = 64;
 }
 
 /// Bytes of a frame before the event: kind, min reader version, length.
@@ -108,6 +115,93 @@ pub struct ProducerBatch {
     pub append_time_ms: i64,
     /// Of its records; -1 when none has a timestamp.
     pub max_timestamp: i64,
+    /// It is part of a transaction, which is open until a [`TransactionEnded`].
+    pub transactional: bool,
+}
+
+/// A transaction of a producer ended in a partition: its marker is a control batch of this commit.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct TransactionEnded {
+    pub topic_id: TopicId,
+    pub partition: i32,
+    pub producer_id: i64,
+    pub producer_epoch: i16,
+    pub coordinator_epoch: i32,
+    pub result: TransactionResult,
+    /// The offset of the marker.
+    pub marker_offset: i64,
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum TransactionResult {
+    Abort,
+    Commit,
+}
+
+/// Slices of segments take the place of what was there: of blocks of the WAL, or of older slices.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct SegmentsInstalled {
+    pub objects: Vec<InstalledObject>,
+    pub partitions: Vec<PartitionInstall>,
+    /// How many objects the shard's WAL had when the compaction of its blocks was planned; 0 when
+    /// only older slices were replaced.
+    pub wal_objects: u64,
+}
+
+/// A new segment.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct InstalledObject {
+    pub object: ObjectId,
+    pub length: u64,
+}
+
+/// What replaces the offsets `base_offset..next_offset` of one partition. The slices cover them
+/// without a gap between their ranges.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct PartitionInstall {
+    pub topic_id: TopicId,
+    pub partition: i32,
+    pub base_offset: i64,
+    pub next_offset: i64,
+    pub slices: Vec<Slice>,
+    /// Log cleaning went through all offsets below it; `None` when this was no cleaning.
+    pub cleaned_offset: Option<i64>,
+}
+
+/// Records before an offset are gone for readers.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct LogStartsMoved {
+    pub partitions: Vec<LogStart>,
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct LogStart {
+    pub topic_id: TopicId,
+    pub partition: i32,
+    pub log_start_offset: i64,
+}
+
+/// Segments that nothing referred to any more were deleted from the store.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct ObjectsDeleted {
+    pub objects: Vec<ObjectId>,
+}
+
+/// An operator gave up an object that is damaged or missing: readers skip what it held.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct LossAccepted {
+    /// The key of the object.
+    pub object: String,
+    pub partitions: Vec<LostRange>,
+}
+
+/// Offsets of a partition that are lost.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct LostRange {
+    pub topic_id: TopicId,
+    pub partition: i32,
+    pub base_offset: i64,
+    pub next_offset: i64,
 }
 
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -165,6 +259,11 @@ pub enum Event {
     OffsetsCommitted(OffsetsCommitted),
     GroupOffsetsDeleted(GroupOffsetsDeleted),
     SchemaPut(SchemaPut),
+    TransactionEnded(TransactionEnded),
+    SegmentsInstalled(SegmentsInstalled),
+    LogStartsMoved(LogStartsMoved),
+    ObjectsDeleted(ObjectsDeleted),
+    LossAccepted(LossAccepted),
 }
 
 /// Why an event was refused.
@@ -197,6 +296,33 @@ impl Event {
             Self::OffsetsCommitted(_) => kind::OFFSETS_COMMITTED,
             Self::GroupOffsetsDeleted(_) => kind::GROUP_OFFSETS_DELETED,
             Self::SchemaPut(_) => kind::SCHEMA_PUT,
+            Self::TransactionEnded(_) => kind::TRANSACTION_ENDED,
+            Self::SegmentsInstalled(_) => kind::SEGMENTS_INSTALLED,
+            Self::LogStartsMoved(_) => kind::LOG_STARTS_MOVED,
+            Self::ObjectsDeleted(_) => kind::OBJECTS_DELETED,
+            Self::LossAccepted(_) => kind::LOSS_ACCEPTED,
+        }
+    }
+
+    /// The oldest format version whose readers understand the event as it is.
+    fn min_reader_version(&self) -> u16 {
+        match self {
+            Self::ProducerBatches(event) if event.batches.iter().any(|batch| batch.transactional) => 2,
+            Self::TransactionEnded(_)
+            | Self::SegmentsInstalled(_)
+            | Self::LogStartsMoved(_)
+            | Self::ObjectsDeleted(_)
+            | Self::LossAccepted(_) => 2,
+            Self::Opened(_)
+            | Self::TopicCreated(_)
+            | Self::TopicDeleted(_)
+            | Self::PartitionsAdded(_)
+            | Self::TopicConfigSet(_)
+            | Self::ProducerIdsAllocated(_)
+            | Self::ProducerBatches(_)
+            | Self::OffsetsCommitted(_)
+            | Self::GroupOffsetsDeleted(_)
+            | Self::SchemaPut(_) => 1,
         }
     }
 
@@ -204,8 +330,7 @@ impl Event {
     pub fn encode(&self, out: &mut Vec<u8>) {
         let start = out.len();
         out.extend_from_slice(&self.kind().to_le_bytes());
-        // Every event so far is understood by the first version.
-        out.extend_from_slice(&1_u16.to_le_bytes());
+        out.extend_from_slice(&self.min_reader_version().to_le_bytes());
         out.extend_from_slice(&[0; 4]);
         wire::encode(self, out);
         let length = u32::try_from(out.len() - start - FRAME_LENGTH).expect("an event is far below 4 GiB");
@@ -247,6 +372,11 @@ fn decode_message(kind: u16, min_reader_version: u16, message: &[u8]) -> Result<
         kind::OFFSETS_COMMITTED => wire::decode(message, Event::OffsetsCommitted),
         kind::GROUP_OFFSETS_DELETED => wire::decode(message, Event::GroupOffsetsDeleted),
         kind::SCHEMA_PUT => wire::decode(message, Event::SchemaPut),
+        kind::TRANSACTION_ENDED => wire::decode(message, Event::TransactionEnded),
+        kind::SEGMENTS_INSTALLED => wire::decode(message, Event::SegmentsInstalled),
+        kind::LOG_STARTS_MOVED => wire::decode(message, Event::LogStartsMoved),
+        kind::OBJECTS_DELETED => wire::decode(message, Event::ObjectsDeleted),
+        kind::LOSS_ACCEPTED => wire::decode(message, Event::LossAccepted),
         _ => return Err(EventError::UnknownKind { kind, min_reader_version }),
     };
     decoded.map_err(|reason| EventError::Malformed { kind, reason })

@@ -5,6 +5,9 @@ use proptest::option;
 use proptest::prelude::*;
 
 use super::*;
+use crate::format::BlockFlags;
+use crate::format::slice::{LossAcceptance, SliceData, SliceLocation};
+use crate::ids::TopicPartition;
 
 fn encoded(event: &Event) -> Vec<u8> {
     let mut bytes = Vec::new();
@@ -37,14 +40,14 @@ fn an_event_has_the_bytes_of_docs_formats() {
 #[test]
 fn an_unknown_kind_is_refused_by_number() {
     let error = Event::decode(&frame(99, 1, b"")).unwrap_err();
-    assert_eq!(error.to_string(), "kind 99 is not known to format version 1; it needs version 1");
+    assert_eq!(error.to_string(), "kind 99 is not known to format version 2; it needs version 1");
 }
 
 #[test]
 fn an_event_that_needs_a_newer_reader_is_refused_by_version() {
     for kind in [3, 99] {
-        let error = Event::decode(&frame(kind, 2, b"")).unwrap_err();
-        assert_eq!(error, EventError::UnsupportedVersion { kind, min_reader_version: 2, supported: 1 });
+        let error = Event::decode(&frame(kind, 3, b"")).unwrap_err();
+        assert_eq!(error, EventError::UnsupportedVersion { kind, min_reader_version: 3, supported: 2 });
     }
 }
 
@@ -138,6 +141,7 @@ fn producer_event() -> impl Strategy<Value = Event> {
             last_offset,
             append_time_ms,
             max_timestamp,
+            transactional: base_offset % 2 == 0,
         }
     });
     prop_oneof![
@@ -179,9 +183,95 @@ fn opened() -> impl Strategy<Value = Event> {
         .prop_map(|(closed_epochs, node, address)| Event::Opened(Opened { closed_epochs, node, address }))
 }
 
+fn object_id() -> impl Strategy<Value = ObjectId> {
+    any::<[u8; 16]>().prop_map(ObjectId::from_bytes)
+}
+
+fn slice() -> impl Strategy<Value = Slice> {
+    let location = (object_id(), any::<(u64, u64, u64, u32)>(), 0_u32..9).prop_map(
+        |(object, (data_position, data_length, index_position, index_crc), blocks)| SliceLocation {
+            object,
+            data_position,
+            data_length,
+            index_position,
+            index_length: blocks * 104,
+            index_crc,
+            entry_length: 104,
+        },
+    );
+    let lost = (any::<String>(), any::<bool>()).prop_map(|(object, accepted)| SliceData::Lost {
+        object,
+        acceptance: if accepted { LossAcceptance::Accepted } else { LossAcceptance::Open },
+    });
+    let data = prop_oneof![location.prop_map(SliceData::Stored), lost];
+    (topic_id(), data, any::<[i64; 6]>(), any::<[u64; 3]>(), 0_i64..1000, 1_i64..1000).prop_map(
+        |(topic_id, data, times, counts, base_offset, length)| Slice {
+            topic_partition: TopicPartition::new(topic_id, 3),
+            base_offset,
+            next_offset: base_offset + length,
+            data,
+            data_count: counts[0],
+            control_count: counts[1],
+            null_timestamp_count: counts[2],
+            min_timestamp: times[0],
+            max_timestamp: times[1],
+            offset_of_max_timestamp: times[2],
+            min_append_time_ms: times[3],
+            max_append_time_ms: times[4],
+            leader_epoch: 7,
+            flags: BlockFlags(times[0] as u32),
+            delete_horizon_ms: (times[5] % 2 == 0).then_some(times[5]),
+        },
+    )
+}
+
+fn segment_event() -> impl Strategy<Value = Event> {
+    let object = (object_id(), any::<u64>()).prop_map(|(object, length)| InstalledObject { object, length });
+    let install = (topic_id(), any::<(i32, i64, i64)>(), vec(slice(), 0..3), option::of(any::<i64>()))
+        .prop_map(|(topic_id, (partition, base_offset, next_offset), slices, cleaned_offset)| {
+            PartitionInstall { topic_id, partition, base_offset, next_offset, slices, cleaned_offset }
+        });
+    let start = (topic_id(), any::<(i32, i64)>()).prop_map(|(topic_id, (partition, log_start_offset))| {
+        LogStart { topic_id, partition, log_start_offset }
+    });
+    let range = (topic_id(), any::<(i32, i64, i64)>()).prop_map(
+        |(topic_id, (partition, base_offset, next_offset))| LostRange {
+            topic_id,
+            partition,
+            base_offset,
+            next_offset,
+        },
+    );
+    let ended = (topic_id(), any::<(i32, i64, i16, i32, bool, i64)>()).prop_map(|(topic_id, fields)| {
+        let (partition, producer_id, producer_epoch, coordinator_epoch, committed, marker_offset) = fields;
+        let result = if committed { TransactionResult::Commit } else { TransactionResult::Abort };
+        TransactionEnded {
+            topic_id,
+            partition,
+            producer_id,
+            producer_epoch,
+            coordinator_epoch,
+            result,
+            marker_offset,
+        }
+    });
+    prop_oneof![
+        (vec(object, 0..3), vec(install, 0..3), any::<u64>()).prop_map(
+            |(objects, partitions, wal_objects)| {
+                Event::SegmentsInstalled(SegmentsInstalled { objects, partitions, wal_objects })
+            }
+        ),
+        vec(start, 0..3).prop_map(|partitions| Event::LogStartsMoved(LogStartsMoved { partitions })),
+        vec(object_id(), 0..3).prop_map(|objects| Event::ObjectsDeleted(ObjectsDeleted { objects })),
+        (any::<String>(), vec(range, 0..3))
+            .prop_map(|(object, partitions)| Event::LossAccepted(LossAccepted { object, partitions })),
+        ended.prop_map(Event::TransactionEnded),
+    ]
+}
+
 /// Any event of any kind.
 pub(crate) fn any_event() -> impl Strategy<Value = Event> {
-    prop_oneof![opened(), topic_event(), producer_event(), group_event()]
+    prop_oneof![opened(), topic_event(), producer_event(), group_event(), segment_event()]
 }
 
 proptest! {
@@ -193,10 +283,10 @@ proptest! {
 
     #[test]
     fn any_message_of_any_kind_is_decoded_or_refused(
-        kind in 0_u16..20,
+        kind in 0_u16..70,
         message in vec(any::<u8>(), 0..80),
     ) {
-        let _ = Event::decode(&frame(kind, 1, &message));
+        let _ = Event::decode(&frame(kind, 2, &message));
         let _ = decode_events(&message);
     }
 

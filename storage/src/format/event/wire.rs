@@ -41,6 +41,11 @@ pub(super) fn encode(event: &Event, out: &mut Vec<u8>) {
         Event::OffsetsCommitted(event) => put(event, out),
         Event::GroupOffsetsDeleted(event) => put(event, out),
         Event::SchemaPut(event) => put(event, out),
+        Event::TransactionEnded(event) => put(event, out),
+        Event::SegmentsInstalled(event) => put(event, out),
+        Event::LogStartsMoved(event) => put(event, out),
+        Event::ObjectsDeleted(event) => put(event, out),
+        Event::LossAccepted(event) => put(event, out),
     }
 }
 
@@ -54,11 +59,11 @@ pub(super) fn decode<W: Wire>(bytes: &[u8], wrap: impl FnOnce(W) -> Event) -> Re
     W::from_message(message).map(wrap)
 }
 
-fn id_bytes(topic_id: &TopicId) -> Vec<u8> {
+pub(super) fn id_bytes(topic_id: &TopicId) -> Vec<u8> {
     topic_id.as_bytes().to_vec()
 }
 
-fn id_of(bytes: &[u8]) -> Result<TopicId, String> {
+pub(super) fn id_of(bytes: &[u8]) -> Result<TopicId, String> {
     let bytes = bytes.try_into().map_err(|_| format!("a topic id has {} bytes, not 16", bytes.len()))?;
     Ok(TopicId::from_bytes(bytes))
 }
@@ -226,6 +231,7 @@ fn producer_batch_message(batch: &ProducerBatch) -> ProducerBatchMessage {
         last_offset: batch.last_offset,
         append_time_ms: batch.append_time_ms,
         max_timestamp: batch.max_timestamp,
+        transactional: batch.transactional,
     }
 }
 
@@ -241,6 +247,7 @@ fn producer_batch_of(message: ProducerBatchMessage) -> Result<ProducerBatch, Str
         last_offset: message.last_offset,
         append_time_ms: message.append_time_ms,
         max_timestamp: message.max_timestamp,
+        transactional: message.transactional,
     })
 }
 

@@ -78,7 +78,31 @@ pub struct BlockEntry {
 }
 
 impl BlockEntry {
-    pub(super) fn encode(&self, out: &mut Vec<u8>) {
+    /// Extends what is known of a block by the batches that follow it. Position, length and CRC are
+    /// the caller's.
+    pub fn extend(&mut self, next: &Self) {
+        if next.max_timestamp >= 0 {
+            let had_times = self.max_timestamp >= 0;
+            if !had_times || next.max_timestamp > self.max_timestamp {
+                self.max_timestamp = next.max_timestamp;
+                self.offset_of_max_timestamp = next.offset_of_max_timestamp;
+            }
+            self.min_timestamp =
+                if had_times { self.min_timestamp.min(next.min_timestamp) } else { next.min_timestamp };
+        }
+        if next.base_offset > self.next_offset {
+            self.flags = self.flags | BlockFlags::GAPS;
+        }
+        self.next_offset = next.next_offset;
+        self.data_count += next.data_count;
+        self.control_count += next.control_count;
+        self.null_timestamp_count += next.null_timestamp_count;
+        self.append_time_ms = self.append_time_ms.max(next.append_time_ms);
+        self.leader_epoch = next.leader_epoch;
+        self.flags = self.flags | next.flags;
+    }
+
+    pub(in crate::format) fn encode(&self, out: &mut Vec<u8>) {
         out.extend_from_slice(self.topic_partition.topic_id.as_bytes());
         out.extend_from_slice(&self.topic_partition.partition.to_le_bytes());
         out.extend_from_slice(&self.base_offset.to_le_bytes());
@@ -133,7 +157,10 @@ impl BlockEntry {
 }
 
 /// Decodes an index whose entries have `entry_length` bytes each.
-pub(super) fn decode_index(index: &[u8], entry_length: u32) -> Result<Vec<BlockEntry>, WalObjectError> {
+pub(in crate::format) fn decode_index(
+    index: &[u8],
+    entry_length: u32,
+) -> Result<Vec<BlockEntry>, WalObjectError> {
     let min = BLOCK_ENTRY_LENGTH as u32;
     if entry_length < min {
         return Err(WalObjectError::EntryLength { found: entry_length, min });

@@ -24,7 +24,7 @@ pub use fence::{FENCE_LENGTH, Fence, encode_fence};
 use super::FORMAT_VERSION;
 use super::event::{self, Event};
 use crate::ids::{ShardId, WalPosition};
-use block_index::decode_index;
+pub(super) use block_index::decode_index;
 
 /// How much of an object's front a reader asks for first: enough for all but the largest indexes.
 pub const PREFIX_READ_LENGTH: u64 = 64 * 1024;
@@ -33,6 +33,8 @@ pub const PREFIX_READ_LENGTH: u64 = 64 * 1024;
 pub const WAL_HEADER_LENGTH: usize = 104;
 
 const MAGIC: [u8; 8] = *b"STRDWAL\n";
+/// The format version since which the bytes are as they are now.
+const WAL_VERSION: u16 = 1;
 /// Bytes that commits and fences have in common: magic, version, kind, shard, position, nonce.
 const COMMON_LENGTH: usize = 48;
 const KIND_COMMIT: u16 = 1;
@@ -130,13 +132,13 @@ impl Sections {
     }
 }
 
-fn array<const N: usize>(bytes: &[u8], at: usize) -> [u8; N] {
+pub(super) fn array<const N: usize>(bytes: &[u8], at: usize) -> [u8; N] {
     bytes[at..at + N].try_into().expect("the slice has the length of the array")
 }
 
 fn put_common(out: &mut Vec<u8>, kind: u16, shard: ShardId, position: WalPosition, nonce: &[u8; 16]) {
     out.extend_from_slice(&MAGIC);
-    out.extend_from_slice(&FORMAT_VERSION.to_le_bytes());
+    out.extend_from_slice(&WAL_VERSION.to_le_bytes());
     out.extend_from_slice(&kind.to_le_bytes());
     out.extend_from_slice(&shard.0.to_le_bytes());
     out.extend_from_slice(&position.writer_epoch.to_le_bytes());
@@ -217,7 +219,7 @@ impl<'a> Prefix<'a> {
     }
 }
 
-fn check_crc(part: &'static str, bytes: &[u8], stored: u32) -> Result<(), WalObjectError> {
+pub(super) fn check_crc(part: &'static str, bytes: &[u8], stored: u32) -> Result<(), WalObjectError> {
     let computed = crc32c::crc32c(bytes);
     if stored == computed { Ok(()) } else { Err(WalObjectError::CrcMismatch { part, stored, computed }) }
 }

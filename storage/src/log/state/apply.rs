@@ -8,13 +8,17 @@ use std::sync::Arc;
 
 use imbl::OrdMap;
 
+use super::objects::AppliedAt;
+use super::partition::Dropped;
 use super::{CommittedOffset, PartitionState, ProducerBatch, ProducerState, Schema, ShardState, Topic};
 use crate::format::event::{
-    GroupOffsetsDeleted, OffsetsCommitted, PartitionsAdded, ProducerBatches, SchemaPut, TopicConfigSet,
-    TopicCreated, TopicDeleted,
+    GroupOffsetsDeleted, LogStart, LossAccepted, OffsetsCommitted, Opened, PartitionInstall, PartitionsAdded,
+    ProducerBatches, SchemaPut, SegmentsInstalled, TopicConfigSet, TopicCreated, TopicDeleted,
+    TransactionEnded,
 };
+use crate::format::slice::{LossAcceptance, SliceData};
 use crate::format::{BlockEntry, Event, WalHeader};
-use crate::ids::{TopicId, TopicPartition};
+use crate::ids::{BlockObject, TopicId, TopicPartition};
 use crate::log::topic_config::TopicConfig;
 
 /// A commit as the state sees it, just built or read back.
@@ -32,7 +36,7 @@ impl ShardState {
     /// # Errors
     /// What in the commit contradicts the state. The state is then of no more use.
     pub(in crate::log) fn apply(&mut self, commit: &Commit<'_>) -> Result<(), String> {
-        self.apply_events(commit.events)?;
+        self.apply_events(commit.events, commit.header.append_time_ms)?;
         for entry in commit.blocks {
             self.apply_block(entry, commit)?;
         }
@@ -44,9 +48,14 @@ impl ShardState {
         Ok(())
     }
 
-    /// Applies events alone.
-    pub(in crate::log) fn apply_events(&mut self, events: &[Event]) -> Result<(), String> {
-        events.iter().try_for_each(|event| self.apply_event(event))
+    /// Applies the events of the next object alone.
+    pub(in crate::log) fn apply_events(
+        &mut self,
+        events: &[Event],
+        append_time_ms: i64,
+    ) -> Result<(), String> {
+        let at = AppliedAt { append_time_ms, wal_object: self.wal_objects + 1 };
+        events.iter().try_for_each(|event| self.apply_event(event, at))
     }
 
     fn apply_block(&mut self, entry: &BlockEntry, commit: &Commit<'_>) -> Result<(), String> {
@@ -61,15 +70,19 @@ impl ShardState {
                 entry.topic_partition.topic_id
             ));
         }
-        partition.push_block(entry, commit.header.position);
+        partition.push_block(entry, BlockObject::Wal(commit.header.position));
+        self.tail_bytes += u64::from(entry.length);
         Ok(())
     }
 
-    fn apply_event(&mut self, event: &Event) -> Result<(), String> {
+    fn apply_event(&mut self, event: &Event, at: AppliedAt) -> Result<(), String> {
         match event {
-            Event::Opened(_) => Ok(()),
+            Event::Opened(event) => {
+                self.note_closed_epochs(event);
+                Ok(())
+            }
             Event::TopicCreated(event) => self.create_topic(event),
-            Event::TopicDeleted(event) => self.delete_topic(event),
+            Event::TopicDeleted(event) => self.delete_topic(event, at),
             Event::PartitionsAdded(event) => self.add_partitions(event),
             Event::TopicConfigSet(event) => self.set_topic_config(event),
             Event::ProducerIdsAllocated(event) => {
@@ -80,6 +93,22 @@ impl ShardState {
             Event::OffsetsCommitted(event) => self.commit_offsets(event),
             Event::GroupOffsetsDeleted(event) => self.delete_group_offsets(event),
             Event::SchemaPut(event) => self.put_schema(event),
+            Event::TransactionEnded(event) => self.end_transaction(event),
+            Event::SegmentsInstalled(event) => self.install_segments(event, at),
+            Event::LogStartsMoved(event) => {
+                event.partitions.iter().try_for_each(|start| self.move_log_start(start, at))
+            }
+            Event::ObjectsDeleted(event) => {
+                event.objects.iter().for_each(|object| self.segments.forget(*object));
+                Ok(())
+            }
+            Event::LossAccepted(event) => self.accept_loss(event),
+        }
+    }
+
+    fn note_closed_epochs(&mut self, event: &Opened) {
+        for closed in &event.closed_epochs {
+            self.epoch_ends.insert(closed.writer_epoch, closed.end_seq);
         }
     }
 
@@ -120,12 +149,14 @@ impl ShardState {
         Ok(())
     }
 
-    fn delete_topic(&mut self, event: &TopicDeleted) -> Result<(), String> {
+    fn delete_topic(&mut self, event: &TopicDeleted, at: AppliedAt) -> Result<(), String> {
         let id = event.topic_id;
         let topic = self.topics.remove(&id).ok_or_else(|| unknown_topic(id))?;
         self.topic_ids.remove(&topic.name);
         for partition in topic.partitions() {
-            self.partitions.remove(&partition);
+            if let Some(removed) = self.partitions.remove(&partition) {
+                self.release(&Dropped::new(removed.slices.clone(), &removed.blocks), at);
+            }
         }
         self.schemas = self.schemas.iter().filter(|(key, _)| key.0 != id).map(cloned).collect();
         self.groups =
@@ -165,6 +196,9 @@ impl ShardState {
                 },
             );
             partition.producers.insert(batch.producer_id, producer);
+            if batch.transactional && !partition.open_transactions.contains_key(&batch.producer_id) {
+                partition.open_transactions.insert(batch.producer_id, batch.base_offset);
+            }
         }
         Ok(())
     }
@@ -203,6 +237,87 @@ impl ShardState {
         self.topic_mut(event.topic_id)?;
         let schema = Schema { version: event.version, bytes: event.bytes.clone().into() };
         self.schemas.insert((event.topic_id, event.kind.clone()), schema);
+        Ok(())
+    }
+
+    fn end_transaction(&mut self, event: &TransactionEnded) -> Result<(), String> {
+        let partition = self.partition_mut(TopicPartition::new(event.topic_id, event.partition))?;
+        partition.end_transaction(event);
+        Ok(())
+    }
+
+    fn install_segments(&mut self, event: &SegmentsInstalled, at: AppliedAt) -> Result<(), String> {
+        for object in &event.objects {
+            self.segments.add(object.object, object.length)?;
+        }
+        for install in &event.partitions {
+            self.install(install, at)?;
+        }
+        for object in &event.objects {
+            // What it holds may have been deleted while it was written.
+            self.segments.bury_if_dead(object.object, at);
+        }
+        self.compacted_wal_objects = self.compacted_wal_objects.max(event.wal_objects);
+        Ok(())
+    }
+
+    fn install(&mut self, install: &PartitionInstall, at: AppliedAt) -> Result<(), String> {
+        let id = TopicPartition::new(install.topic_id, install.partition);
+        let partition = self.partition_mut(id)?;
+        let dropped = partition.install(install)?;
+        let log_start_offset = partition.log_start_offset;
+        // New references come first, so that a segment that is in both is not taken for dead.
+        for slice in install.slices.iter().filter(|slice| slice.next_offset > log_start_offset) {
+            self.segments.refer(slice)?;
+        }
+        self.release(&dropped, at);
+        Ok(())
+    }
+
+    fn release(&mut self, dropped: &Dropped, at: AppliedAt) {
+        self.tail_bytes -= dropped.tail_bytes;
+        for slice in &dropped.slices {
+            self.segments.release(&slice.slice, at);
+        }
+    }
+
+    fn move_log_start(&mut self, start: &LogStart, at: AppliedAt) -> Result<(), String> {
+        let partition = self.partition_mut(TopicPartition::new(start.topic_id, start.partition))?;
+        if start.log_start_offset < partition.log_start_offset
+            || start.log_start_offset > partition.next_offset
+        {
+            return Err(format!(
+                "log start {} is outside of {} to {} of partition {} of topic {}",
+                start.log_start_offset,
+                partition.log_start_offset,
+                partition.next_offset,
+                start.partition,
+                start.topic_id
+            ));
+        }
+        let dropped = partition.trim(start.log_start_offset);
+        let cut = partition.slices.front().filter(|first| first.slice.base_offset < start.log_start_offset);
+        if let Some(cut) = cut.cloned() {
+            self.segments.note_partly_dead(&cut.slice, at);
+        }
+        self.release(&dropped, at);
+        Ok(())
+    }
+
+    /// Lost slices in the ranges are skipped from now on.
+    fn accept_loss(&mut self, event: &LossAccepted) -> Result<(), String> {
+        for range in &event.partitions {
+            let partition = self.partition_mut(TopicPartition::new(range.topic_id, range.partition))?;
+            for slice in &mut partition.slices {
+                let is_inside = slice.slice.base_offset >= range.base_offset
+                    && slice.slice.next_offset <= range.next_offset;
+                if let SliceData::Lost { acceptance, .. } = &mut slice.slice.data
+                    && is_inside
+                {
+                    *acceptance = LossAcceptance::Accepted;
+                }
+            }
+        }
         Ok(())
     }
 

@@ -7,6 +7,7 @@
 //! one, so an object means the same to both.
 
 mod apply;
+mod objects;
 mod partition;
 mod producer;
 mod topic;
@@ -17,7 +18,8 @@ use bytes::Bytes;
 use imbl::OrdMap;
 
 pub(super) use apply::Commit;
-pub use partition::{Block, MaxTimestamp, PartitionState};
+pub(super) use objects::{Garbage, SegmentState, SegmentsState};
+pub use partition::{AbortedRange, Block, InstalledSlice, MaxTimestamp, PartitionState};
 pub use producer::{ProducerBatch, ProducerState, SequenceCheck};
 pub use topic::Topic;
 
@@ -54,8 +56,16 @@ pub struct ShardState {
     /// The newest object applied.
     pub(super) position: Option<WalPosition>,
     pub(super) header_crc: u32,
+    /// How many objects were applied since the shard began.
     pub(super) wal_objects: u64,
     pub(super) wal_bytes: u64,
+    pub(super) segments: SegmentsState,
+    /// Bytes of all blocks that are in WAL objects and not in segments.
+    pub(super) tail_bytes: u64,
+    /// How many WAL objects there were when the newest compaction was planned.
+    pub(super) compacted_wal_objects: u64,
+    /// Where each epoch that a later one walked ended: the seq of its fence.
+    pub(super) epoch_ends: OrdMap<u64, u64>,
 }
 
 impl ShardState {

@@ -130,7 +130,10 @@ async fn log_append_time_is_the_time_of_all_records() {
     let fetched = fetch(&log, events, 0).await;
     assert_eq!(records(&fetched), [(0, Some(time)), (1, Some(time)), (2, Some(time))]);
     crate::format::verify_crc(&fetched.batches[0]).unwrap();
-    assert_eq!(view(&log, events).max_timestamp(Isolation::ReadUncommitted).unwrap().offset, 0);
+    assert_eq!(
+        view(&log, events).max_timestamp(Isolation::ReadUncommitted).await.unwrap().unwrap().offset,
+        0
+    );
 }
 
 #[tokio::test]

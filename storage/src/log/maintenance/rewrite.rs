@@ -1,0 +1,222 @@
+//! Carries out a plan: reads its runs, writes segments, and says what is to be installed.
+//!
+//! Invariant: every record of the inputs that is at or past the log start is in the result, in order
+//! and with its bytes; what is damaged stays damaged, under the same offsets.
+
+use std::sync::Arc;
+
+use bytes::Bytes;
+
+use super::inputs::{Inputs, SourceBlock, SourceBytes};
+use super::run::Run;
+use super::sink::{Finished, SegmentSink, Sharing, lost_slice};
+use crate::format::event::PartitionInstall;
+use crate::format::{BatchHeader, BlockEntry, BlockFlags, Slice, split_batches};
+use crate::log::shared::Shared;
+use crate::object::StoreError;
+
+/// What a rewrite made, in the order of its runs.
+#[derive(Debug)]
+pub(super) struct Rewritten {
+    pub(super) segments: Vec<Finished>,
+    pub(super) installs: Vec<PartitionInstall>,
+    pub(super) bytes_read: u64,
+}
+
+/// Why a rewrite did not come about.
+#[derive(Debug)]
+pub(super) enum RewriteError {
+    Store(StoreError),
+    /// The index of a segment is damaged: its slices stay where they are.
+    DamagedIndex {
+        run: Box<Run>,
+        reason: String,
+    },
+}
+
+impl From<StoreError> for RewriteError {
+    fn from(error: StoreError) -> Self {
+        Self::Store(error)
+    }
+}
+
+/// Where a slice of the result is: known in full only when its segment is finished.
+enum Placed {
+    /// The next one of the sink.
+    Stored,
+    Lost(Box<Slice>),
+}
+
+/// Reads and writes the runs.
+pub(super) async fn rewrite(shared: &Arc<Shared>, runs: &[Run]) -> Result<Rewritten, RewriteError> {
+    let inputs = Inputs::load(shared, runs).await?;
+    let mut writer = RunWriter {
+        sink: SegmentSink::new(shared),
+        inputs,
+        own_segment_bytes: shared.settings.maintenance.own_segment_bytes,
+        placed: Vec::new(),
+        last_own: false,
+    };
+    let mut placed = Vec::with_capacity(runs.len());
+    for run in runs {
+        writer.write(run).await?;
+        placed.push(std::mem::take(&mut writer.placed));
+    }
+    let segments = writer.sink.finish().await?;
+    let mut stored = segments.iter().flat_map(|segment| segment.slices.iter().cloned());
+    let mut installs = Vec::with_capacity(runs.len());
+    for (run, placed) in runs.iter().zip(placed) {
+        let slice = |placed| match placed {
+            Placed::Stored => stored.next().expect("the sink ended every slice that was begun"),
+            Placed::Lost(slice) => *slice,
+        };
+        installs.push(PartitionInstall {
+            topic_id: run.topic_partition.topic_id,
+            partition: run.topic_partition.partition,
+            base_offset: run.base_offset,
+            next_offset: run.next_offset,
+            slices: placed.into_iter().map(slice).collect(),
+            cleaned_offset: None,
+        });
+    }
+    let bytes_read = runs.iter().map(Run::data_length).sum();
+    Ok(Rewritten { segments, installs, bytes_read })
+}
+
+struct RunWriter {
+    sink: SegmentSink,
+    inputs: Inputs,
+    own_segment_bytes: u64,
+    placed: Vec<Placed>,
+    /// The run before has a segment of its own.
+    last_own: bool,
+}
+
+/// How far a run was written.
+struct Progress {
+    /// All offsets below are covered.
+    covered: i64,
+    is_open: bool,
+    sharing: Sharing,
+}
+
+impl RunWriter {
+    async fn write(&mut self, run: &Run) -> Result<(), RewriteError> {
+        let is_own = run.data_length() >= self.own_segment_bytes;
+        let sharing = if is_own || self.last_own { Sharing::Own } else { Sharing::Shared };
+        self.last_own = is_own;
+        let mut progress = Progress { covered: run.base_offset, is_open: false, sharing };
+        for input in &run.inputs {
+            let opened = self.inputs.open(run.topic_partition, input).await?;
+            let opened =
+                opened.map_err(|reason| RewriteError::DamagedIndex { run: Box::new(run.clone()), reason })?;
+            let mut position = 0;
+            loop {
+                let piece = self.inputs.piece(&opened, position).await?;
+                if piece.is_empty() {
+                    break;
+                }
+                position += piece.len();
+                for block in piece {
+                    self.write_block(run, block, &mut progress).await?;
+                }
+                // Checksums of a piece are work: others get a turn.
+                tokio::task::yield_now().await;
+            }
+        }
+        if !progress.is_open && progress.covered < run.next_offset {
+            self.begin(run, &mut progress).await?;
+        }
+        self.end(run.next_offset, &mut progress).await?;
+        Ok(())
+    }
+
+    async fn write_block(
+        &mut self,
+        run: &Run,
+        block: SourceBlock,
+        progress: &mut Progress,
+    ) -> Result<(), StoreError> {
+        if block.entry.next_offset <= run.log_start_offset {
+            return Ok(());
+        }
+        match block.bytes {
+            SourceBytes::Lost { object } => {
+                self.end(block.entry.base_offset, progress).await?;
+                let slice = lost_slice(&block.entry, progress.covered, object);
+                progress.covered = slice.next_offset;
+                self.placed.push(Placed::Lost(Box::new(slice)));
+                return Ok(());
+            }
+            SourceBytes::Damaged(bytes) => {
+                self.begin(run, progress).await?;
+                self.sink.push_damaged(block.entry, bytes).await?;
+            }
+            SourceBytes::Whole(bytes) => {
+                let (entry, bytes) = without_dead_batches(block.entry, bytes, run.log_start_offset);
+                self.begin(run, progress).await?;
+                self.sink.push(entry, bytes).await?;
+            }
+        }
+        progress.covered = block.entry.next_offset;
+        Ok(())
+    }
+
+    async fn begin(&mut self, run: &Run, progress: &mut Progress) -> Result<(), StoreError> {
+        if !progress.is_open {
+            self.sink.begin_slice(run.topic_partition, progress.covered, progress.sharing).await?;
+            progress.is_open = true;
+            self.placed.push(Placed::Stored);
+        }
+        Ok(())
+    }
+
+    /// Ends the slice that is open, if one is, at an offset.
+    async fn end(&mut self, next_offset: i64, progress: &mut Progress) -> Result<(), StoreError> {
+        if progress.is_open {
+            self.sink.end_slice(next_offset, None).await?;
+            progress.is_open = false;
+            progress.covered = next_offset;
+        }
+        Ok(())
+    }
+}
+
+/// A block that the log start cuts loses the batches that end below it. Its times then only bound
+/// those of its records.
+fn without_dead_batches(entry: BlockEntry, bytes: Bytes, log_start_offset: i64) -> (BlockEntry, Bytes) {
+    if entry.base_offset >= log_start_offset {
+        return (entry, bytes);
+    }
+    let mut dead = 0;
+    let mut dead_count = 0;
+    let mut base_offset = entry.base_offset;
+    for batch in split_batches(bytes.clone()) {
+        let Ok((header, batch)) = batch else { return (entry, bytes) };
+        if header.last_offset() >= log_start_offset {
+            break;
+        }
+        dead += batch.len();
+        dead_count += records(&header);
+        base_offset = header.next_offset();
+    }
+    if dead == 0 {
+        return (entry, bytes);
+    }
+    let rest = bytes.slice(dead..);
+    let left = entry.data_count.saturating_sub(dead_count);
+    let entry = BlockEntry {
+        base_offset,
+        length: u32::try_from(rest.len()).expect("a block is far below 4 GiB"),
+        data_count: left,
+        null_timestamp_count: entry.null_timestamp_count.min(left),
+        flags: entry.flags | BlockFlags::GAPS,
+        crc: crc32c::crc32c(&rest),
+        ..entry
+    };
+    (entry, rest)
+}
+
+fn records(header: &BatchHeader) -> u32 {
+    if header.is_control() { 0 } else { u32::try_from(header.record_count).unwrap_or(0) }
+}

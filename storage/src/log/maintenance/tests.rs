@@ -1,0 +1,280 @@
+//! Compaction, merges, retention, checkpoints and deletion on a whole log.
+
+use std::collections::BTreeMap;
+use std::sync::Arc;
+use std::time::Duration;
+
+use bytes::Bytes;
+
+use crate::format::{BatchBuilder, BatchOptions, DecompressionBudget, Records};
+use crate::ids::TopicPartition;
+use crate::log::{
+    CreateTopic, FetchOptions, FirstBatch, Isolation, Log, LogSettings, MaintenanceSettings, PartitionAppend,
+    Snapshot,
+};
+use crate::object::{CountingStore, LogStore, ObjectStoreBackend};
+use crate::seam::Seams;
+
+const T: i64 = 1_767_225_600_000;
+
+struct World {
+    store: Arc<CountingStore>,
+    seams: Seams,
+    settings: LogSettings,
+}
+
+impl World {
+    fn new() -> Self {
+        // Nothing happens by itself, unless a test asks for it.
+        let never = Duration::from_secs(1 << 30);
+        let maintenance = MaintenanceSettings {
+            compaction_interval: never,
+            checkpoint_interval: never,
+            checkpoint_age_max: never,
+            checkpoints_kept: 1,
+            wal_delete_delay: Duration::from_secs(60),
+            ..MaintenanceSettings::default()
+        };
+        Self {
+            store: Arc::new(CountingStore::new(Arc::new(ObjectStoreBackend::memory()))),
+            seams: Seams::simulated(1),
+            settings: LogSettings { maintenance, ..LogSettings::default() },
+        }
+    }
+
+    async fn open(&self) -> Log {
+        let store: Arc<dyn LogStore> = self.store.clone();
+        Log::open(store, self.settings.clone(), self.seams.clone()).await.expect("the log opens")
+    }
+
+    async fn keys(&self, part: &str) -> Vec<String> {
+        let listed = self.store.list(&format!("shards/0/{part}")).await.expect("memory lists");
+        listed.into_iter().map(|object| object.key).collect()
+    }
+
+    async fn contains(&self, needle: &[u8]) -> bool {
+        for object in self.store.list("").await.expect("memory lists") {
+            let bytes = self.store.get(&object.key).await.expect("memory reads");
+            if bytes.windows(needle.len()).any(|window| window == needle) {
+                return true;
+            }
+        }
+        false
+    }
+}
+
+fn batch(values: &[&str], timestamp: i64) -> Bytes {
+    let mut builder = BatchBuilder::new(BatchOptions::default());
+    for (number, value) in values.iter().enumerate() {
+        let timestamp = Some(timestamp + number as i64);
+        builder.append(timestamp, None, Some(value.as_bytes()), &[]).expect("a small record");
+    }
+    builder.finish()
+}
+
+async fn create(log: &Log, name: &str, partitions: i32, configs: &[(&str, &str)]) -> TopicPartition {
+    let configs: BTreeMap<_, _> =
+        configs.iter().map(|(key, value)| ((*key).to_owned(), (*value).to_owned())).collect();
+    let topic = log.create_topic(CreateTopic { name: name.to_owned(), partitions, configs }).await;
+    TopicPartition::new(topic.expect("the topic is created").id, 0)
+}
+
+async fn append(log: &Log, topic_partition: TopicPartition, values: &[&str], timestamp: i64) -> i64 {
+    let batch = batch(values, timestamp);
+    let appended = log.append(vec![PartitionAppend { topic_partition, batch }]).await.remove(0);
+    appended.expect("the batch is appended").base_offset
+}
+
+/// Offsets and values of all records.
+async fn read(snapshot: &Snapshot, topic_partition: TopicPartition) -> Vec<(i64, String)> {
+    let view = snapshot.partition(topic_partition).expect("the partition exists");
+    let start = view.bounds().log_start_offset;
+    let options = FetchOptions {
+        from: start,
+        bytes_max: usize::MAX,
+        isolation: Isolation::ReadUncommitted,
+        first_batch: FirstBatch::Whole,
+    };
+    let fetched = view.fetch(options).await.expect("the fetch succeeds");
+    let mut records = Vec::new();
+    for batch in &fetched.batches {
+        let decoded = Records::decode(batch, &mut DecompressionBudget::new(1 << 20)).expect("a stored batch");
+        for record in &decoded {
+            let record = record.expect("a stored record");
+            let value = String::from_utf8(record.value.unwrap_or_default().to_vec()).expect("text");
+            if record.offset >= start {
+                records.push((record.offset, value));
+            }
+        }
+    }
+    records
+}
+
+fn numbered(count: i64) -> Vec<(i64, String)> {
+    (0..count).map(|number| (number, format!("v{number}"))).collect()
+}
+
+async fn append_numbered(log: &Log, id: TopicPartition, range: std::ops::Range<i64>) {
+    for number in range {
+        assert_eq!(append(log, id, &[&format!("v{number}")], T + number).await, number);
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn compaction_changes_nothing_that_a_reader_sees() {
+    let world = World::new();
+    let log = world.open().await;
+    let a = create(&log, "a", 2, &[]).await;
+    let b = TopicPartition::new(a.topic_id, 1);
+    append_numbered(&log, a, 0..40).await;
+    append_numbered(&log, b, 0..7).await;
+    let before = log.snapshot();
+    log.compact_now().await.expect("the compaction succeeds");
+    let after = log.snapshot();
+    for snapshot in [&before, &after] {
+        assert_eq!(read(snapshot, a).await, numbered(40));
+        assert_eq!(read(snapshot, b).await, numbered(7));
+    }
+    let view = after.partition(a).expect("it exists");
+    assert_eq!((view.slices().len(), view.tail().len()), (1, 0));
+    assert_eq!(world.keys("data").await.len(), 1, "small partitions share a segment");
+    append_numbered(&log, a, 40..50).await;
+    assert_eq!(read(&log.snapshot(), a).await, numbered(50));
+    for target in [0, 1, 39, 40, 49] {
+        let view = log.snapshot().partition(a).expect("it exists");
+        let found = view.lookup_time(T + target, Isolation::ReadCommitted).await.expect("it is readable");
+        assert_eq!(found.map(|found| (found.offset, found.timestamp)), Some((target, T + target)));
+    }
+    log.close().await;
+    let log = world.open().await;
+    assert_eq!(read(&log.snapshot(), a).await, numbered(50));
+    log.compact_now().await.expect("the compaction succeeds");
+    assert_eq!(read(&log.snapshot(), a).await, numbered(50));
+}
+
+#[tokio::test(start_paused = true)]
+async fn many_small_slices_become_one() {
+    let world = World::new();
+    let log = world.open().await;
+    let a = create(&log, "a", 1, &[]).await;
+    for round in 0..40 {
+        append_numbered(&log, a, round * 5..round * 5 + 5).await;
+        log.compact_now().await.expect("the compaction succeeds");
+        let view = log.snapshot().partition(a).expect("it exists");
+        assert!(view.slices().len() <= 16, "{} slices", view.slices().len());
+    }
+    assert_eq!(read(&log.snapshot(), a).await, numbered(200));
+    log.close().await;
+    assert_eq!(read(&world.open().await.snapshot(), a).await, numbered(200));
+}
+
+#[tokio::test(start_paused = true)]
+async fn what_is_compacted_and_covered_by_a_checkpoint_is_deleted_after_the_delay() {
+    let world = World::new();
+    let log = world.open().await;
+    let a = create(&log, "a", 1, &[]).await;
+    append_numbered(&log, a, 0..30).await;
+    let held = log.snapshot();
+    log.compact_now().await.expect("the compaction succeeds");
+    log.checkpoint_now().await.expect("the checkpoint is written");
+    log.collect_now().await.expect("the collection succeeds");
+    assert!(world.keys("wal").await.len() > 30, "the delay has not passed");
+    tokio::time::advance(Duration::from_secs(61)).await;
+    log.collect_now().await.expect("the collection succeeds");
+    assert!(world.keys("wal").await.len() > 28, "a snapshot is held");
+    assert_eq!(read(&held, a).await, numbered(30));
+    drop(held);
+    log.collect_now().await.expect("the collection succeeds");
+    assert_eq!(world.keys("wal").await.len(), 0, "all is compacted");
+    append_numbered(&log, a, 30..33).await;
+    assert_eq!(read(&log.snapshot(), a).await, numbered(33));
+    log.close().await;
+    let log = world.open().await;
+    assert_eq!(read(&log.snapshot(), a).await, numbered(33));
+    append_numbered(&log, a, 33..35).await;
+    log.compact_now().await.expect("the compaction succeeds");
+    log.checkpoint_now().await.expect("the checkpoint is written");
+    tokio::time::advance(Duration::from_secs(61)).await;
+    log.collect_now().await.expect("the collection succeeds");
+    let wal = world.keys("wal").await;
+    assert_eq!(wal.len(), 1, "the fence of the first epoch stays: {wal:?}");
+    assert_eq!(read(&world.open().await.snapshot(), a).await, numbered(35));
+}
+
+#[tokio::test(start_paused = true)]
+async fn deleted_records_are_erased_from_every_object() {
+    let world = World::new();
+    let log = world.open().await;
+    let a = create(&log, "a", 1, &[]).await;
+    let b = create(&log, "b", 1, &[]).await;
+    append(&log, a, &["secret-first"], T).await;
+    append(&log, a, &["kept"], T + 5).await;
+    append(&log, b, &["secret-topic"], T).await;
+    log.compact_now().await.expect("the compaction succeeds");
+    let deleted = log.delete_records(vec![(a, 1)]).await.expect("the log takes it");
+    assert_eq!(deleted, [Ok(1)]);
+    log.delete_topic(b.topic_id).await.expect("the topic is deleted");
+    assert_eq!(read(&log.snapshot(), a).await, [(1, "kept".to_owned())]);
+    let view = log.snapshot().partition(a).expect("it exists");
+    let found = view.lookup_time(T, Isolation::ReadCommitted).await.expect("it is readable");
+    assert_eq!(found.map(|found| found.offset), Some(1));
+    drop(view);
+    tokio::time::advance(world.settings.maintenance.erase_delay).await;
+    for _ in 0..2 {
+        log.compact_now().await.expect("the compaction succeeds");
+        log.checkpoint_now().await.expect("the checkpoint is written");
+        tokio::time::advance(Duration::from_secs(61)).await;
+        log.collect_now().await.expect("the collection succeeds");
+    }
+    assert!(!world.contains(b"secret").await, "a deleted value is still in an object");
+    assert!(world.contains(b"kept").await);
+    assert_eq!(read(&log.snapshot(), a).await, [(1, "kept".to_owned())]);
+    assert_eq!(read(&world.open().await.snapshot(), a).await, [(1, "kept".to_owned())]);
+}
+
+#[tokio::test(start_paused = true)]
+async fn retention_deletes_the_oldest_records_by_age_and_by_size() {
+    let world = World::new();
+    let log = world.open().await;
+    let aged = create(&log, "aged", 1, &[("retention.ms", "3600000")]).await;
+    let sized = create(&log, "sized", 1, &[("retention.bytes", "60")]).await;
+    let kept = create(&log, "kept", 1, &[]).await;
+    for id in [aged, sized, kept] {
+        append_numbered(&log, id, 0..10).await;
+        log.compact_now().await.expect("the compaction succeeds");
+    }
+    let start = |id| log.snapshot().partition(id).expect("it exists").bounds().log_start_offset;
+    tokio::time::advance(Duration::from_secs(2 * 3600)).await;
+    append(&log, aged, &["new"], T + 7_200_000).await;
+    append(&log, sized, &["new"], T + 7_200_000).await;
+    tokio::time::timeout(Duration::from_secs(3600), async {
+        while start(aged) == 0 || start(sized) == 0 {
+            tokio::time::sleep(Duration::from_secs(1)).await;
+        }
+    })
+    .await
+    .expect("retention runs by itself");
+    assert_eq!((start(aged), start(sized), start(kept)), (10, 10, 0));
+    assert_eq!(read(&log.snapshot(), aged).await, [(10, "new".to_owned())]);
+    assert_eq!(read(&log.snapshot(), kept).await, numbered(10));
+}
+
+#[tokio::test(start_paused = true)]
+async fn everything_happens_by_itself_in_time() {
+    let mut world = World::new();
+    world.settings.maintenance = MaintenanceSettings::default();
+    let log = world.open().await;
+    let a = create(&log, "a", 1, &[]).await;
+    append_numbered(&log, a, 0..20).await;
+    tokio::time::timeout(Duration::from_secs(7200), async {
+        while !world.keys("wal").await.is_empty() || world.keys("checkpoints").await.is_empty() {
+            tokio::time::sleep(Duration::from_secs(10)).await;
+        }
+    })
+    .await
+    .expect("the WAL is compacted, covered by a checkpoint, and deleted");
+    let counts = world.store.counts();
+    tokio::time::sleep(Duration::from_secs(3600)).await;
+    assert_eq!(world.store.counts(), counts, "an idle log asks nothing of its store");
+    assert_eq!(read(&log.snapshot(), a).await, numbered(20));
+}
