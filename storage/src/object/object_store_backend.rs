@@ -24,6 +24,9 @@ mod large;
 use failure::store_error;
 use large::RemoteLargeObject;
 
+/// Servers take no larger position in a range.
+const POSITION_MAX: u64 = i64::MAX as u64;
+
 /// A [`LogStore`] over an [`ObjectStore`].
 #[derive(Clone, Debug)]
 pub struct ObjectStoreBackend {
@@ -84,10 +87,11 @@ impl ObjectStoreBackend {
 
     async fn get_clipped(&self, key: &str, range: Range<u64>) -> Result<ObjectPrefix, StoreError> {
         let path = self.path_of(key)?;
-        if range.is_empty() {
+        let sent = range.start..range.end.min(POSITION_MAX);
+        if sent.is_empty() {
             return self.read_nothing(key, &path).await;
         }
-        let options = GetOptions { range: Some(GetRange::Bounded(range.clone())), ..GetOptions::default() };
+        let options = GetOptions { range: Some(GetRange::Bounded(sent)), ..GetOptions::default() };
         match self.patient.get_opts(&path, options).await {
             Ok(result) => read(key, result).await,
             // Stores refuse a range without any byte of the object; for the log that is an empty one.
