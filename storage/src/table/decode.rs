@@ -14,7 +14,7 @@ use super::counters::{ScanCounter, ScanMetrics};
 use super::pruning::{Pruner, UnitBounds};
 use super::rows::Row;
 use crate::format::{
-    BatchError, BatchHeader, Compression, DecompressionBudget, Record, Records, split_batches,
+    BatchError, BatchHeader, Compression, DecompressionBudget, Record, Records, TimestampType, split_batches,
 };
 use crate::log::Block;
 
@@ -122,7 +122,11 @@ fn append_rows<'a>(
     batch: &'a DecodedBatch,
     partition: &PartitionBlocks,
 ) -> Result<(), BatchError> {
-    let (records, append_time_ms) = (&batch.records, batch.block.append_time_ms);
+    let (records, header) = (&batch.records, batch.records.header());
+    let append_time_ms = match header.timestamp_type() {
+        TimestampType::LogAppendTime => header.max_timestamp,
+        TimestampType::CreateTime => batch.block.append_time_ms,
+    };
     let row = |record: Record<'a>| Row { record, records, append_time_ms };
     let visibility = &partition.visibility;
     let is_inside = visibility.is_inside(&(batch.block.base_offset..batch.block.next_offset));

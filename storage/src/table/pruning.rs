@@ -46,7 +46,8 @@ impl UnitBounds {
             last_offset: unit.offsets.end - 1,
             min_timestamp: unit.timestamps.map(|(min, _)| min),
             max_timestamp: unit.timestamps.map(|(_, max)| max),
-            null_timestamps: Some(unit.null_timestamps),
+            // Where there may be fewer than it is said, only none is sure.
+            null_timestamps: Some(unit.null_timestamps).filter(|count| *count == 0 || !unit.has_gaps),
             records: unit.data_count + unit.control_count,
             min_append_time_ms: unit.append_times.0,
             max_append_time_ms: unit.append_times.1,

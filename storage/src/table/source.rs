@@ -21,7 +21,7 @@ use datafusion::physical_plan::filter_pushdown::{FilterPushdownPropagation, Push
 use datafusion::physical_plan::metrics::ExecutionPlanMetricsSet;
 use datafusion::physical_plan::{DisplayFormatType, SortOrderPushdownResult, apply_expression_roots};
 
-use super::assignment::{Assignment, Weight};
+use super::assignment::{Assignment, Direction, Weight};
 use super::blocks::TopicBlocks;
 use super::columns::TableLayout;
 use super::counters::{ScanCounter, ScanCounters, ScanMetrics};
@@ -33,6 +33,10 @@ use super::queue::Wanted;
 use super::run::{BlockRun, Coverage, RunSource};
 use super::statistics::{Certainty, RowSummary};
 use super::stream::{StreamOptions, open_stream};
+
+/// So few rows are read faster by one output partition for each partition than by several that all
+/// begin.
+const FEW_ROWS: usize = 8192;
 
 /// How to plan a scan.
 #[derive(Debug)]
@@ -82,7 +86,10 @@ impl LogScan {
         let PlannedRuns { kept, work } = plan_runs(&mut blocks, &judge, indexes).await;
         counters.add(ScanCounter::SliceIndexesLoaded, work.indexes_loaded as u64);
         let wanted = Wanted::of(&projection);
-        let assignment = Assignment::spread(&kept, target_partitions, |run| weight(&blocks, run, wanted));
+        let mut assignment = Assignment::spread(&kept, target_partitions, |run| weight(&blocks, run, wanted));
+        if filters.is_empty() && fetch.is_some_and(|rows| rows <= FEW_ROWS) {
+            assignment = assignment.joined(Direction::Ascending);
+        }
         Ok(Self {
             judge: Arc::new(judge),
             planning: work,

@@ -72,7 +72,7 @@ impl RowSummary {
         self.is_counted &= coverage == Coverage::Full;
         self.has_exact_partitions &= self.is_counted && unit.data_count > 0;
         self.has_exact_times &= self.is_counted && unit.has_exact_times();
-        self.has_exact_offsets &= self.is_counted && unit.has_no_gaps();
+        self.has_exact_offsets &= self.is_counted && unit.is_dense();
         self.timestamps = widest(self.timestamps, unit.timestamps);
         self.offsets = widest(self.offsets, Some((unit.offsets.start, unit.offsets.end - 1)));
         self.partitions = widest(self.partitions, Some((partition, partition)));

@@ -1,4 +1,5 @@
-//! Faults that users of other systems reported, each in memory and read back from WAL objects.
+//! Faults that users of other systems reported, each in memory, read back from WAL objects, and from
+//! segments.
 
 use datafusion::arrow::array::{Array, AsArray};
 
@@ -32,7 +33,7 @@ async fn tombstones_and_null_keys_are_rows() {
         value: value.map(<[u8]>::to_vec),
     });
     written.append(0, Compression::Lz4, &records).await;
-    for fixture in [&written, &written.read_back().await] {
+    for fixture in &written.three_ways().await {
         assert_eq!(fixture.integer("SELECT count(*) FROM t").await, Some(6));
         assert_eq!(fixture.integer("SELECT count(*) FROM t WHERE _value IS NULL").await, Some(2));
         assert_eq!(fixture.integer("SELECT count(*) FROM t WHERE length(_value) = 0").await, Some(1));
@@ -62,7 +63,7 @@ async fn headers_keep_null_empty_repeats_and_order() {
     ];
     written.append_with_headers(0, &headers).await;
     written.append_with_headers(0, &[]).await;
-    for fixture in [&written, &written.read_back().await] {
+    for fixture in &written.three_ways().await {
         let rows = fixture.query("SELECT _headers FROM t ORDER BY _offset").await;
         let lists: Vec<_> = rows.iter().flat_map(|batch| batch.column(0).as_list::<i32>().iter()).collect();
         let first = lists[0].as_ref().unwrap().as_struct();
@@ -79,7 +80,7 @@ async fn log_append_time_is_the_time_of_every_record_of_a_batch() {
     let written = Fixture::with_configs(1, &[("message.timestamp.type", "LogAppendTime")]).await;
     let old: Vec<_> = [2, 1, 3].map(|timestamp| record(timestamp, "k", "v")).into();
     written.append(0, Compression::Gzip, &old).await;
-    for fixture in [&written, &written.read_back().await] {
+    for fixture in &written.three_ways().await {
         let rows = fixture.query("SELECT ts, _append_ts FROM t").await;
         let (timestamps, append_times) = (integers(&rows, 0), integers(&rows, 1));
         assert!(timestamps[0] > Some(T), "the records carry the time of the client");
@@ -98,7 +99,7 @@ async fn time_filters_work_before_inside_and_after_the_data() {
         written.append(0, Compression::Zstd, &records).await;
     }
     let times = || T..T + 30;
-    for fixture in [&written, &written.read_back().await] {
+    for fixture in &written.three_ways().await {
         for bound in [T - 1, T, T + 1, T + 14, T + 29, T + 30] {
             let literal = format!("arrow_cast({bound}, 'Timestamp(ms, \"UTC\")')");
             let filters: [(String, TimeTest); 5] = [
@@ -131,7 +132,7 @@ async fn empty_topics_and_partitions_answer_at_once() {
     let one_of_three = Fixture::new(3).await;
     one_of_three.append(1, Compression::None, &[record(T, "k", "v")]).await;
     for (fixture, rows) in [(&never_written, 0), (&one_of_three, 1)] {
-        for fixture in [fixture, &fixture.read_back().await] {
+        for fixture in &fixture.three_ways().await {
             assert_eq!(row_count(&fixture.query("SELECT * FROM t").await), rows);
             assert_eq!(fixture.integer("SELECT count(*) FROM t").await, Some(rows as i64));
             assert_eq!(fixture.integer("SELECT max(ts) FROM t").await, (rows > 0).then_some(T));
@@ -151,7 +152,7 @@ async fn a_limit_finds_the_only_match_in_the_last_of_many_objects() {
         written.append(0, Compression::Snappy, &records).await;
     }
     written.append(0, Compression::Snappy, &[record(T + 5, "x", "found")]).await;
-    for fixture in [&written, &written.read_back().await] {
+    for fixture in &written.three_ways().await {
         let rows = fixture.query("SELECT _value FROM t WHERE _key = 'x' LIMIT 1").await;
         assert_eq!(texts(&rows, 0), [text("found")]);
         let cut = format!("ts >= arrow_cast({}, 'Timestamp(ms, \"UTC\")')", T + 55);
@@ -172,7 +173,7 @@ async fn bytes_that_are_no_text_spoil_only_themselves() {
     records[2].key = Some(b"\xff".to_vec());
     written.append(0, Compression::None, &records).await;
     let lossy = text("\u{fffd}\u{fffd} tail");
-    for fixture in [&written, &written.read_back().await] {
+    for fixture in &written.three_ways().await {
         let rows = fixture.query("SELECT _value, _value_bytes, _key FROM t").await;
         assert_eq!(texts(&rows, 0), [text(&good), lossy.clone(), text("ok")]);
         assert_eq!(bytes(&rows, 1)[1].as_deref(), Some(&b"\xab\xbb tail"[..]));
@@ -190,7 +191,7 @@ async fn records_without_a_timestamp_are_null_and_sort_as_such() {
     let written = Fixture::new(1).await;
     let missing = TestRecord { value: Some(b"none".to_vec()), ..TestRecord::default() };
     written.append(0, Compression::None, &[record(T, "k", "a"), missing, record(T - 5, "k", "b")]).await;
-    for fixture in [&written, &written.read_back().await] {
+    for fixture in &written.three_ways().await {
         let newest = fixture.query("SELECT ts FROM t ORDER BY ts DESC LIMIT 2").await;
         assert_eq!(integers(&newest, 0), [None, Some(T)]);
         let oldest = fixture.query("SELECT ts FROM t ORDER BY ts LIMIT 2").await;

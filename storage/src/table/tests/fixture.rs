@@ -1,4 +1,5 @@
-//! A log on a store in memory with one topic, registered as table `t`.
+//! A log on a store in memory with one topic, registered as table `t`: read from the tail in memory,
+//! from WAL objects, or from segments.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -12,7 +13,7 @@ use datafusion::prelude::{SessionConfig, SessionContext};
 
 use crate::format::{BatchBuilder, BatchOptions, Compression};
 use crate::ids::TopicPartition;
-use crate::log::{CreateTopic, Log, LogSettings, PartitionAppend, Topic};
+use crate::log::{CreateTopic, Log, LogSettings, PartitionAppend, Snapshot, Topic};
 use crate::object::{LogStore, ObjectStoreBackend};
 use crate::seam::Seams;
 use crate::table::{
@@ -24,6 +25,8 @@ pub(super) const T: i64 = 1_700_000_000_000;
 
 pub(super) struct Fixture {
     pub(super) log: Log,
+    /// What is queried; `None` for the state of now.
+    pub(super) snapshot: Option<Snapshot>,
     pub(super) store: Arc<dyn LogStore>,
     pub(super) topic: Arc<Topic>,
     pub(super) counters: Arc<ScanCounters>,
@@ -58,6 +61,7 @@ impl Fixture {
             log.create_topic(CreateTopic { name: "t".to_owned(), partitions, configs }).await.unwrap();
         Self {
             log,
+            snapshot: None,
             store,
             topic,
             counters: Arc::default(),
@@ -67,12 +71,36 @@ impl Fixture {
         }
     }
 
-    /// The same data, read back from WAL objects by a process that keeps none of them in memory.
+    /// The same data three times: in memory, read back from WAL objects, and from segments after a
+    /// compaction. Each is read as it was, whatever became of the log.
+    pub(super) async fn three_ways(&self) -> [Self; 3] {
+        let in_memory = Self { snapshot: Some(self.log.snapshot()), ..self.over(self.log.clone()) };
+        let from_wal = self.read_back().await;
+        self.compact().await;
+        [in_memory, from_wal, self.read_back().await]
+    }
+
+    pub(super) async fn compact(&self) {
+        self.log.compact_now().await.unwrap();
+    }
+
+    /// The same data, read back from the store by a process that keeps none of it in memory.
     pub(super) async fn read_back(&self) -> Self {
         let settings = LogSettings { tail_bytes_max: 0, cache_bytes_max: 0, ..LogSettings::default() };
         let log = Log::open_read_only(self.store.clone(), settings, Seams::simulated(2)).await.unwrap();
+        self.over(log)
+    }
+
+    /// A new writer over the same store.
+    pub(super) async fn reopen(&self) -> Self {
+        let settings = LogSettings::default();
+        self.over(Log::open(self.store.clone(), settings, Seams::simulated(3)).await.unwrap())
+    }
+
+    fn over(&self, log: Log) -> Self {
         Self {
             log,
+            snapshot: None,
             store: self.store.clone(),
             topic: self.topic.clone(),
             counters: Arc::default(),
@@ -97,6 +125,14 @@ impl Fixture {
         self.append_batch(partition, batch.finish()).await;
     }
 
+    /// Moves the log start to an offset, or to the end if that comes before it.
+    pub(super) async fn delete_records(&self, partition: i32, before: i64) {
+        let topic_partition = TopicPartition::new(self.topic.id, partition);
+        let end = self.log.snapshot().partition(topic_partition).unwrap().bounds().high_watermark;
+        let deleted = self.log.delete_records(vec![(topic_partition, before.min(end))]).await.unwrap();
+        assert!(deleted.iter().all(Result::is_ok), "offsets up to the end can be deleted");
+    }
+
     async fn append_batch(&self, partition: i32, batch: Bytes) {
         let topic_partition = TopicPartition::new(self.topic.id, partition);
         for appended in self.log.append(vec![PartitionAppend { topic_partition, batch }]).await {
@@ -104,11 +140,14 @@ impl Fixture {
         }
     }
 
-    /// A session with the snapshot of now.
+    pub(super) fn snapshot(&self) -> Snapshot {
+        self.snapshot.clone().unwrap_or_else(|| self.log.snapshot())
+    }
+
     pub(super) fn session(&self) -> SessionContext {
         let mut config = SessionConfig::new()
             .with_target_partitions(self.target_partitions)
-            .with_extension(Arc::new(TableSnapshot(self.log.snapshot())))
+            .with_extension(Arc::new(TableSnapshot(self.snapshot())))
             .with_extension(self.counters.clone());
         config.options_mut().execution.sort_pushdown_buffer_capacity = 1024 * 1024;
         let context = SessionContext::new_with_config(config);
