@@ -103,10 +103,33 @@ async fn system_tables_describe_the_log() {
     assert_eq!(lines(&fixture.query(columns).await), expected);
     let partitions = "SELECT \"partition\", log_start_offset, high_watermark FROM strandline.partitions";
     assert_eq!(lines(&fixture.query(partitions).await), ["0|0|10"]);
+    let tail = "SELECT segment_count, tail_blocks, tail_bytes = size_bytes FROM strandline.partitions";
+    assert_eq!(lines(&fixture.query(tail).await), ["0|1|true"]);
     let running = "SELECT query FROM strandline.queries";
     assert_eq!(fixture.value(running).await.as_deref(), Some(running));
     let setting = "SELECT setting FROM strandline.settings WHERE name = 'TimeZone'";
     assert_eq!(fixture.value(setting).await.as_deref(), Some("UTC"));
+}
+
+#[tokio::test]
+async fn system_tables_describe_what_was_compacted() {
+    let fixture = events().await;
+    let bounds = "SELECT min_ts, max_ts FROM strandline.partitions";
+    let before = lines(&fixture.query(bounds).await);
+    assert_eq!(before, lines(&fixture.query("SELECT min(ts), max(ts) FROM events").await));
+    assert_eq!(fixture.value("SELECT count(*) FROM strandline.segments").await.as_deref(), Some("0"));
+    fixture.log.compact_now().await.unwrap();
+    assert_eq!(lines(&fixture.query(bounds).await), before);
+    let partitions =
+        "SELECT segment_count, blocks, tail_blocks, tail_bytes, size_bytes > 0 FROM strandline.partitions";
+    assert_eq!(lines(&fixture.query(partitions).await), ["1|1|0|0|true"]);
+    let segments = "SELECT topic, \"partition\", base_offset, next_offset, records, blocks, lost, \
+                    object LIKE 'shards/0/data/%.seg' FROM strandline.segments";
+    assert_eq!(lines(&fixture.query(segments).await), ["events|0|0|10|10|1|false|true"]);
+    assert_eq!(lines(&fixture.query("SELECT min_ts, max_ts FROM strandline.segments").await), before);
+    let wal = "SELECT shard, seq > 0, objects > 0, size_bytes > 0, tail_bytes, segments, segment_bytes > live_bytes, \
+               garbage_segments FROM strandline.wal";
+    assert_eq!(lines(&fixture.query(wal).await), ["0|true|true|true|0|1|true|0"]);
 }
 
 #[tokio::test]

@@ -6,13 +6,15 @@ mod columns;
 mod offsets;
 mod partitions;
 mod queries;
+mod segments;
 mod settings;
 mod topics;
+mod wal;
 
 use std::sync::Arc;
 
 use async_trait::async_trait;
-use datafusion::arrow::array::{ArrayRef, RecordBatch, TimestampMillisecondArray};
+use datafusion::arrow::array::{ArrayRef, Int64Array, RecordBatch, TimestampMillisecondArray};
 use datafusion::arrow::datatypes::{DataType, Field, Schema, SchemaRef, TimeUnit};
 use datafusion::catalog::{Session, TableProvider};
 use datafusion::common::{DataFusionError, Result};
@@ -32,6 +34,8 @@ pub enum SystemTable {
     Topics,
     Columns,
     Partitions,
+    Segments,
+    Wal,
     ConsumerOffsets,
     Settings,
     Queries,
@@ -46,14 +50,24 @@ pub struct SystemContext {
 }
 
 impl SystemTable {
-    pub const ALL: [Self; 6] =
-        [Self::Topics, Self::Columns, Self::Partitions, Self::ConsumerOffsets, Self::Settings, Self::Queries];
+    pub const ALL: [Self; 8] = [
+        Self::Topics,
+        Self::Columns,
+        Self::Partitions,
+        Self::Segments,
+        Self::Wal,
+        Self::ConsumerOffsets,
+        Self::Settings,
+        Self::Queries,
+    ];
 
     pub fn name(self) -> &'static str {
         match self {
             Self::Topics => "topics",
             Self::Columns => "columns",
             Self::Partitions => "partitions",
+            Self::Segments => "segments",
+            Self::Wal => "wal",
             Self::ConsumerOffsets => "consumer_offsets",
             Self::Settings => "settings",
             Self::Queries => "queries",
@@ -69,6 +83,8 @@ impl SystemTable {
             Self::Topics => topics::fields(),
             Self::Columns => columns::fields(),
             Self::Partitions => partitions::fields(),
+            Self::Segments => segments::fields(),
+            Self::Wal => wal::fields(),
             Self::ConsumerOffsets => offsets::fields(),
             Self::Settings => settings::fields(),
             Self::Queries => queries::fields(),
@@ -80,6 +96,8 @@ impl SystemTable {
             Self::Topics => topics::rows(context),
             Self::Columns => columns::rows(context),
             Self::Partitions => partitions::rows(context),
+            Self::Segments => segments::rows(context),
+            Self::Wal => wal::rows(context),
             Self::ConsumerOffsets => offsets::rows(context),
             Self::Settings => settings::rows(context),
             Self::Queries => queries::rows(context),
@@ -148,8 +166,28 @@ fn time(name: &str) -> Field {
     Field::new(name, DataType::Timestamp(TimeUnit::Millisecond, Some("UTC".into())), false)
 }
 
+fn optional_bigint(name: &str) -> Field {
+    bigint(name).with_nullable(true)
+}
+
+fn optional_time(name: &str) -> Field {
+    time(name).with_nullable(true)
+}
+
 fn times(values: impl Iterator<Item = i64>) -> ArrayRef {
     Arc::new(TimestampMillisecondArray::from_iter_values(values).with_timezone("UTC"))
+}
+
+fn optional_times(values: impl Iterator<Item = Option<i64>>) -> ArrayRef {
+    Arc::new(TimestampMillisecondArray::from_iter(values).with_timezone("UTC"))
+}
+
+fn counts(values: impl Iterator<Item = u64>) -> ArrayRef {
+    Arc::new(Int64Array::from_iter_values(values.map(count)))
+}
+
+fn optional_counts(values: impl Iterator<Item = Option<u64>>) -> ArrayRef {
+    Arc::new(Int64Array::from_iter(values.map(|value| value.map(count))))
 }
 
 /// A count as SQL has it.
