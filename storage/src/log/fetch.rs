@@ -3,7 +3,7 @@
 use bytes::Bytes;
 
 use super::error::FetchError;
-use super::snapshot::{Isolation, PartitionView};
+use super::snapshot::{BlockList, Isolation, PartitionView};
 use super::state::Block;
 use crate::format::split_batches;
 
@@ -86,30 +86,32 @@ impl PartitionView {
         while let Some(slice) = self.slice(index).filter(|slice| slice.slice.base_offset < end) {
             let blocks = self.slice_blocks(slice).await?;
             let first = blocks.partition_point(|block| block.next_offset <= options.from);
-            if !self.fetch_blocks(blocks[first..].iter(), fetched, end, options).await? {
+            if !self.fetch_blocks(&BlockList::Slice(blocks), first, fetched, end, options).await? {
                 return Ok(());
             }
             index += 1;
         }
-        let tail = self.state.blocks.focus().narrow(self.tail_index_at(options.from)..);
-        self.fetch_blocks(tail.into_iter(), fetched, end, options).await?;
+        let first = self.tail_index_at(options.from);
+        self.fetch_blocks(&BlockList::Tail, first, fetched, end, options).await?;
         Ok(())
     }
 
-    /// Reads blocks in groups; false when the fetch is complete.
+    /// Reads blocks of a list in groups, from one on; false when the fetch is complete.
     async fn fetch_blocks(
         &self,
-        blocks: impl Iterator<Item = &Block>,
+        list: &BlockList,
+        first: usize,
         fetched: &mut Fetched,
         end: i64,
         options: &FetchOptions,
     ) -> Result<bool, FetchError> {
-        let mut blocks = blocks.take_while(|block| block.base_offset < end).peekable();
-        while blocks.peek().is_some() {
-            let group = next_group(&mut blocks, options, fetched.bytes);
+        let mut index = first;
+        while self.block_of(list, index).is_some_and(|block| block.base_offset < end) {
+            let group = self.next_group(list, index, end, options, fetched.bytes);
             if group.is_empty() {
                 return Ok(false);
             }
+            index += group.len();
             let bytes = self.read_blocks(&group).await?;
             for (block, bytes) in group.iter().zip(bytes) {
                 if !self.add_block(block, bytes, end, options, fetched)? {
@@ -118,6 +120,33 @@ impl PartitionView {
             }
         }
         Ok(true)
+    }
+
+    /// The next blocks to read together, as many as the rest of the budget asks for.
+    fn next_group(
+        &self,
+        list: &BlockList,
+        index: usize,
+        end: i64,
+        options: &FetchOptions,
+        fetched: usize,
+    ) -> Vec<Block> {
+        let left = options.bytes_max.saturating_sub(fetched).min(READ_BYTES);
+        let wants_first = fetched == 0 && options.first_batch == FirstBatch::Whole;
+        let mut group = Vec::new();
+        if left == 0 && !wants_first {
+            return group;
+        }
+        let mut bytes = 0;
+        let blocks = (index..).map_while(|index| self.block_of(list, index));
+        for block in blocks.take_while(|block| block.base_offset < end) {
+            bytes += block.length as usize;
+            group.push(block);
+            if bytes >= left {
+                break;
+            }
+        }
+        group
     }
 
     /// The aborted transactions that have a record in these offsets.
@@ -160,27 +189,4 @@ impl PartitionView {
         }
         Ok(true)
     }
-}
-
-/// The next blocks to read together, as many as the rest of the budget asks for.
-fn next_group<'a>(
-    blocks: &mut impl Iterator<Item = &'a Block>,
-    options: &FetchOptions,
-    fetched: usize,
-) -> Vec<Block> {
-    let left = options.bytes_max.saturating_sub(fetched).min(READ_BYTES);
-    let wants_first = fetched == 0 && options.first_batch == FirstBatch::Whole;
-    let mut group = Vec::new();
-    if left == 0 && !wants_first {
-        return group;
-    }
-    let mut bytes = 0;
-    for block in blocks {
-        bytes += block.length as usize;
-        group.push(*block);
-        if bytes >= left {
-            break;
-        }
-    }
-    group
 }

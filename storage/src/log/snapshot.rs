@@ -157,6 +157,13 @@ impl Bounds {
     }
 }
 
+/// A run of blocks of a partition: those of one slice, or the tail.
+#[derive(Clone, Debug)]
+pub(super) enum BlockList {
+    Slice(Arc<[Block]>),
+    Tail,
+}
+
 /// One partition in one snapshot.
 #[derive(Clone, Debug)]
 pub struct PartitionView {
@@ -256,6 +263,14 @@ impl PartitionView {
     /// none does.
     pub fn tail_index_at(&self, offset: i64) -> usize {
         self.state.first_block_where(|block| block.next_offset > offset)
+    }
+
+    /// A block of a list, by its index.
+    pub(super) fn block_of(&self, list: &BlockList, index: usize) -> Option<Block> {
+        match list {
+            BlockList::Slice(blocks) => blocks.get(index).copied(),
+            BlockList::Tail => self.state.blocks.get(index).copied(),
+        }
     }
 
     /// Bytes of the slices and blocks that hold the offsets `from..end`, counted no further than

@@ -7,7 +7,7 @@
 use bytes::Bytes;
 
 use super::error::FetchError;
-use super::snapshot::{Isolation, PartitionView};
+use super::snapshot::{BlockList, Isolation, PartitionView};
 use super::state::{Block, MaxTimestamp};
 use crate::format::{BatchError, BatchHeader, DecompressionBudget, Records, split_batches};
 
@@ -49,30 +49,33 @@ impl PartitionView {
             if slice.slice.max_timestamp >= target_ms {
                 let blocks = self.slice_blocks(slice).await?;
                 let first = blocks.partition_point(|block| block.running_max_timestamp < target_ms);
-                if let Some(found) = self.first_in_blocks(blocks[first..].iter(), target_ms, end).await? {
+                let list = BlockList::Slice(blocks);
+                if let Some(found) = self.first_in_list(&list, first, target_ms, end).await? {
                     return Ok(Some(found));
                 }
             }
             index += 1;
         }
         let first = self.state.first_block_where(|block| block.running_max_timestamp >= target_ms);
-        let tail = self.state.blocks.focus().narrow(first..);
-        self.first_in_blocks(tail.into_iter(), target_ms, end).await
+        self.first_in_list(&BlockList::Tail, first, target_ms, end).await
     }
 
-    async fn first_in_blocks(
+    async fn first_in_list(
         &self,
-        blocks: impl Iterator<Item = &Block>,
+        list: &BlockList,
+        first: usize,
         target_ms: i64,
         end: i64,
     ) -> Result<Option<TimestampedOffset>, FetchError> {
-        for block in blocks.take_while(|block| block.base_offset < end) {
+        let mut index = first;
+        while let Some(block) = self.block_of(list, index).filter(|block| block.base_offset < end) {
             if block.max_timestamp >= target_ms && block.next_offset > self.state.log_start_offset {
-                let bytes = self.read_blocks(&[*block]).await?.remove(0);
-                if let Some(found) = self.first_in_block(block, bytes, target_ms)? {
+                let bytes = self.read_blocks(&[block]).await?.remove(0);
+                if let Some(found) = self.first_in_block(&block, bytes, target_ms)? {
                     return Ok(Some(found));
                 }
             }
+            index += 1;
         }
         Ok(None)
     }
@@ -101,19 +104,31 @@ impl PartitionView {
     async fn max_timestamp_after_start(&self) -> Result<Option<MaxTimestamp>, FetchError> {
         let start = self.state.log_start_offset;
         let mut greatest = None;
-        for slice in self.slices() {
+        let mut index = 0;
+        while let Some(slice) = self.slice(index) {
+            index += 1;
             if slice.slice.base_offset >= start {
                 raise(&mut greatest, slice.slice.max_timestamp, slice.slice.offset_of_max_timestamp);
                 continue;
             }
-            for block in self.slice_blocks(slice).await?.iter() {
-                self.raise_by_block(&mut greatest, block).await?;
-            }
+            let list = BlockList::Slice(self.slice_blocks(slice).await?);
+            self.raise_by_list(&mut greatest, &list).await?;
         }
-        for block in self.tail() {
-            self.raise_by_block(&mut greatest, block).await?;
-        }
+        self.raise_by_list(&mut greatest, &BlockList::Tail).await?;
         Ok(greatest)
+    }
+
+    async fn raise_by_list(
+        &self,
+        greatest: &mut Option<MaxTimestamp>,
+        list: &BlockList,
+    ) -> Result<(), FetchError> {
+        let mut index = 0;
+        while let Some(block) = self.block_of(list, index) {
+            self.raise_by_block(greatest, &block).await?;
+            index += 1;
+        }
+        Ok(())
     }
 
     async fn raise_by_block(
