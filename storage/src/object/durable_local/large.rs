@@ -31,8 +31,13 @@ impl<F: FileSystem> LocalLargeObject<F> {
         let staged = store.run(key, move |directory, key| {
             directory.check_create(key)?;
             let path = directory.staging_path();
-            let written = directory.write_staged(key, &path, &[]);
-            Ok(StagedFile { directory: shared, path, file: written? })
+            match directory.write_staged(key, &path, &[]) {
+                Ok(file) => Ok(StagedFile { directory: shared, path, file }),
+                Err(error) => {
+                    directory.remove_staged(&path);
+                    Err(error)
+                }
+            }
         });
         let staged = Some(staged.await?);
         Ok(Self { store: store.clone(), key: key.to_owned(), staged })
