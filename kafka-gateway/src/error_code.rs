@@ -76,6 +76,8 @@ impl From<&WriteError> for ErrorCode {
         match error {
             WriteError::ReadOnly
             | WriteError::Closed
+            | WriteError::Refused { .. }
+            | WriteError::Reopening { .. }
             | WriteError::Failed { .. }
             | WriteError::Fenced { .. } => Self::KafkaStorageError,
         }

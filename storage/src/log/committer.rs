@@ -5,9 +5,12 @@
 //! durable objects.
 //! Invariant: each object in flight carries the state after it, so that a publication replaces the
 //! durable state whole.
-//! Invariant: after a fence, a foreign object or a failure of the store nothing is acked any more.
+//! Invariant: after a fence, a foreign object or a failure of the local disk nothing is acked any more.
+//! Invariant: after a failure of our own nothing that was assigned is used any more: the log is
+//! opened again under a new epoch, and what is durable decides.
 
 use std::collections::{BTreeSet, VecDeque};
+use std::panic::AssertUnwindSafe;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -19,9 +22,11 @@ use super::append::{Appended, PreparedBatch};
 use super::assign::{Assignment, Sealed};
 use super::error::{AppendError, WriteError};
 use super::health::Health;
+use super::open;
 use super::put::{Put, PutOutcome, Putter};
 use super::shared::Shared;
 use super::state::{Commit, ShardState};
+use super::trouble::put_through;
 use crate::format::{BlockEntry, Event, WalHeader};
 use crate::ids::{ShardId, TopicPartition, WalPosition};
 
@@ -93,6 +98,14 @@ impl Reply {
             Self::Change(reply) => reply(Err(error.clone())),
         }
     }
+}
+
+/// Why a committer serves no more.
+enum Ended {
+    /// For good.
+    Stopped(Health),
+    /// By a failure of our own, before anything of it was put.
+    Poisoned { reason: String },
 }
 
 /// Where a committer goes on from.
@@ -167,14 +180,19 @@ impl Committer {
 
     /// Runs until the log is closed, or can serve no more.
     pub(super) async fn run(mut self) {
-        let health = self.serve().await;
+        let health = loop {
+            let reason = match self.serve().await {
+                Ended::Stopped(health) => break health,
+                Ended::Poisoned { reason } => reason,
+            };
+            tracing::error!(reason, "a commit failed in this process: the log is opened again");
+            self.fail_all(&WriteError::Reopening { reason: reason.clone() });
+            if let Err(health) = self.reopen().await {
+                break health;
+            }
+        };
         let error = health.write_error();
-        for command in self.pending.drain(..) {
-            refuse(command, &error);
-        }
-        for in_flight in self.in_flight.drain(..) {
-            in_flight.replies.into_iter().for_each(|reply| reply.failed(&error));
-        }
+        self.fail_all(&error);
         self.shared.stop(health);
         self.commands.close();
         while let Some(command) = self.commands.recv().await {
@@ -188,18 +206,52 @@ impl Committer {
         self.puts.detach_all();
     }
 
-    async fn serve(&mut self) -> Health {
+    /// Answers all that waits with an error. What is in flight may still become durable.
+    fn fail_all(&mut self, error: &WriteError) {
+        for command in self.pending.drain(..) {
+            refuse(command, error);
+        }
+        (self.pending_bytes, self.pending_since) = (0, None);
+        for in_flight in self.in_flight.drain(..) {
+            in_flight.replies.into_iter().for_each(|reply| reply.failed(error));
+        }
+    }
+
+    /// Claims a new epoch and goes on from what is durable: everything assigned is dropped.
+    async fn reopen(&mut self) -> Result<(), Health> {
+        self.puts.detach_all();
+        let Shared { store, settings, seams, .. } = &*self.shared;
+        let opening = open::open(store, settings, seams).await;
+        let opening = opening.map_err(|error| Health::Failed { reason: error.to_string() })?;
+        self.settings.writer_epoch = opening.writer_epoch;
+        self.putter = opening.putter;
+        self.next_seq = opening.start.next_seq;
+        self.durable_seq = opening.start.durable_seq;
+        self.assigned = opening.start.state;
+        self.shared.publish(self.assigned.clone());
+        self.shared.changes.wake_all();
+        self.shared.topics_changed();
+        Ok(())
+    }
+
+    async fn serve(&mut self) -> Ended {
+        let mut health = self.shared.health();
         loop {
+            self.refuse_pending_appends();
             while self.is_due() {
-                if let Err(health) = self.commit_pending() {
-                    return health;
+                // A panic is a failure of our own like any other: the state may be half changed.
+                let commit = std::panic::catch_unwind(AssertUnwindSafe(|| self.commit_pending()));
+                match commit {
+                    Ok(Ok(())) => {}
+                    Ok(Err(reason)) => return Ended::Poisoned { reason },
+                    Err(_) => return Ended::Poisoned { reason: "a panic in a commit".to_owned() },
                 }
                 // The put that was just started gets a turn before the next object is sealed: on few
                 // processors the puts would otherwise not overlap.
                 tokio::task::yield_now().await;
             }
             if !self.closing.is_empty() && self.pending.is_empty() && self.in_flight.is_empty() {
-                return Health::Closed;
+                return Ended::Stopped(Health::Closed);
             }
             let linger = self.linger_left();
             tokio::select! {
@@ -207,9 +259,11 @@ impl Committer {
                 Some(put) = self.puts.join_next(), if !self.puts.is_empty() => {
                     let (seq, outcome) = put.expect("the put task does not panic and is not cancelled");
                     if let Err(health) = self.finish_put(seq, outcome).await {
-                        return health;
+                        return Ended::Stopped(health);
                     }
                 }
+                // The sender is in `shared`.
+                _ = health.changed() => {}
                 command = self.commands.recv(), if self.closing.is_empty() => match command {
                     Some(command) => self.enqueue(command),
                     // Every handle is gone: nobody can ask for anything any more.
@@ -217,6 +271,19 @@ impl Committer {
                 },
                 () = self.shared.seams.clock.sleep(linger.unwrap_or_default()), if linger.is_some() => {}
             }
+        }
+    }
+
+    /// While the store takes nothing, appends are not kept waiting.
+    fn refuse_pending_appends(&mut self) {
+        let Some(error) = self.shared.refusal() else { return };
+        let is_append = |command: &Command| matches!(command, Command::Append(_));
+        let (appends, others): (VecDeque<_>, VecDeque<_>) = self.pending.drain(..).partition(is_append);
+        self.pending = others;
+        self.pending_bytes = 0;
+        appends.into_iter().for_each(|append| refuse(append, &error));
+        if self.pending.is_empty() {
+            self.pending_since = None;
         }
     }
 
@@ -264,8 +331,8 @@ impl Committer {
         self.settings.linger.checked_sub(waited).filter(|left| !left.is_zero())
     }
 
-    /// Fills one object with pending work and puts it.
-    fn commit_pending(&mut self) -> Result<(), Health> {
+    /// Fills one object with pending work and puts it; an error is a failure of our own.
+    fn commit_pending(&mut self) -> Result<(), String> {
         let now_ms = self.shared.seams.clock.now_ms();
         let mut assignment = Assignment::new(&self.assigned, now_ms);
         let mut replies = Vec::new();
@@ -300,7 +367,8 @@ impl Committer {
         }
     }
 
-    fn put(&mut self, assignment: Assignment, replies: Vec<Reply>) -> Result<(), Health> {
+    fn put(&mut self, assignment: Assignment, replies: Vec<Reply>) -> Result<(), String> {
+        self.shared.seams.failpoint("commit.seal");
         let position = WalPosition { writer_epoch: self.settings.writer_epoch, seq: self.next_seq };
         let header = WalHeader {
             shard: self.settings.shard,
@@ -319,7 +387,7 @@ impl Committer {
             events: &events,
             blocks: &object.blocks,
         };
-        let contradiction = |reason| Health::Failed { reason: format!("own commit {position}: {reason}") };
+        let contradiction = |reason| format!("own commit {position}: {reason}");
         self.assigned.apply(&commit).map_err(contradiction)?;
         self.next_seq += 1;
         self.start_put(&header, object.bytes.clone());
@@ -339,11 +407,13 @@ impl Committer {
         let seq = header.position.seq;
         let key = self.shared.keys.wal(header.position);
         let put = Put { key, bytes, writer_nonce: header.writer_nonce };
-        let putter = self.putter.clone();
-        let (clock, started) = (self.shared.seams.clock.clone(), self.shared.seams.clock.monotonic());
+        let (putter, shared) = (self.putter.clone(), self.shared.clone());
         self.puts.spawn(async move {
-            let outcome = putter.put(&put).await;
-            let seconds = clock.monotonic().saturating_sub(started).as_secs_f64();
+            let started = shared.seams.clock.monotonic();
+            shared.seams.failpoint("commit.before_put");
+            let outcome = put_through(&shared, &putter, &put).await;
+            shared.seams.failpoint("commit.after_put");
+            let seconds = shared.seams.clock.monotonic().saturating_sub(started).as_secs_f64();
             metrics::histogram!("strandline_commit_seconds").record(seconds);
             metrics::histogram!("strandline_commit_bytes").record(put.bytes.len() as f64);
             (seq, outcome)

@@ -15,6 +15,12 @@ pub enum WriteError {
     ReadOnly,
     #[error("the log is closed")]
     Closed,
+    /// Passes when somebody makes room or mends the rights; the same request may then be sent again.
+    #[error("the log takes no writes for now: {reason}")]
+    Refused { reason: String },
+    /// Passes by itself: the log opens itself again.
+    #[error("the log is being opened again: {reason}")]
+    Reopening { reason: String },
     #[error("the log failed: {reason}")]
     Failed { reason: String },
     #[error("another process has taken over: {by}")]

@@ -183,7 +183,7 @@ impl Log {
     ) -> Result<oneshot::Receiver<AppendResults>, WriteError> {
         let writer = self.writer()?;
         self.shared.wait_for_compaction().await;
-        let permit = writer.reserve(bytes, self.shared.settings.pending_bytes_max).await;
+        let permit = writer.reserve(bytes, &self.shared).await?;
         let (reply, results) = oneshot::channel();
         let job = Command::Append(AppendJob { batches, reply, permit });
         writer.commands.send(job).await.map_err(|_| self.write_error())?;
@@ -362,11 +362,21 @@ impl Log {
 }
 
 impl Writer {
-    async fn reserve(&self, bytes: usize, pending_bytes_max: usize) -> OwnedSemaphorePermit {
+    /// Waits until so many bytes may be pending, unless no appends are taken.
+    async fn reserve(&self, bytes: usize, shared: &Shared) -> Result<OwnedSemaphorePermit, WriteError> {
+        let mut health = shared.health();
         // One job may be larger than the whole budget: it then waits until nothing else is pending.
-        let permits = u32::try_from(bytes.min(pending_bytes_max)).unwrap_or(u32::MAX);
-        let permit = self.pending.clone().acquire_many_owned(permits).await;
-        permit.expect("the semaphore is never closed")
+        let permits = u32::try_from(bytes.min(shared.settings.pending_bytes_max)).unwrap_or(u32::MAX);
+        let refused = |health: &Health| health.is_refusing() || health.is_stopped();
+        tokio::select! {
+            biased;
+            refused = async { health.wait_for(refused).await.map(|health| health.write_error()) } => {
+                Err(refused.unwrap_or(WriteError::Closed))
+            }
+            permit = self.pending.clone().acquire_many_owned(permits) => {
+                Ok(permit.expect("the semaphore is never closed"))
+            }
+        }
     }
 }
 

@@ -10,6 +10,9 @@ pub enum Health {
     Serving,
     #[error("serving reads only")]
     ReadOnly,
+    /// The store is full, or denies access. Writes go on by themselves when that is mended.
+    #[error("refusing writes: {reason}")]
+    Refusing { reason: String },
     /// Another process has claimed the shard. It is never claimed back: the process should end.
     #[error("fenced: {by} has taken over")]
     Fenced { by: String },
@@ -23,7 +26,7 @@ impl Health {
     /// Whether nothing more can be written, for good.
     pub fn is_stopped(&self) -> bool {
         match self {
-            Self::Serving | Self::ReadOnly => false,
+            Self::Serving | Self::ReadOnly | Self::Refusing { .. } => false,
             Self::Fenced { .. } | Self::Failed { .. } | Self::Closed => true,
         }
     }
@@ -33,6 +36,7 @@ impl Health {
         match self {
             Self::Serving | Self::Closed => WriteError::Closed,
             Self::ReadOnly => WriteError::ReadOnly,
+            Self::Refusing { reason } => WriteError::Refused { reason: reason.clone() },
             Self::Fenced { by } => WriteError::Fenced { by: by.clone() },
             Self::Failed { reason } => WriteError::Failed { reason: reason.clone() },
         }

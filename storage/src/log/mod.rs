@@ -33,6 +33,7 @@ mod state;
 mod time_lookup;
 pub mod topic_config;
 pub mod topic_name;
+mod trouble;
 mod walk;
 
 #[cfg(test)]

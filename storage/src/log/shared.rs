@@ -1,5 +1,6 @@
 //! What the committer, the handles and the readers of one log have in common.
 
+use std::sync::atomic::AtomicBool;
 use std::sync::{Arc, RwLock};
 
 use tokio::sync::{Semaphore, watch};
@@ -33,6 +34,8 @@ pub(super) struct Shared {
     commits: watch::Sender<u64>,
     topic_changes: watch::Sender<u64>,
     health: watch::Sender<Health>,
+    /// The reserve of a full disk was given out.
+    pub(super) reserve_is_out: AtomicBool,
     /// Where the newest checkpoint of this process is, and when it was written.
     checkpoint: RwLock<Option<(WalPosition, i64)>>,
 }
@@ -67,6 +70,7 @@ impl Shared {
             commits: watch::Sender::new(0),
             topic_changes: watch::Sender::new(0),
             health: watch::Sender::new(Health::Serving),
+            reserve_is_out: AtomicBool::new(false),
             checkpoint: RwLock::new(None),
         }
     }
@@ -128,6 +132,38 @@ impl Shared {
 
     pub(super) fn set_checkpoint(&self, position: WalPosition, written_at_ms: i64) {
         *self.checkpoint.write().expect("no holder of the lock panics") = Some((position, written_at_ms));
+    }
+
+    /// Refuses writes from now on; false if they were not accepted before.
+    pub(super) fn refuse_writes(&self, reason: String) -> bool {
+        self.health.send_if_modified(|health| {
+            let serves = *health == Health::Serving;
+            if serves {
+                *health = Health::Refusing { reason };
+            }
+            serves
+        })
+    }
+
+    /// Accepts writes again; false if they were not refused before.
+    pub(super) fn accept_writes(&self) -> bool {
+        self.health.send_if_modified(|health| {
+            let refuses = health.is_refusing();
+            if refuses {
+                *health = Health::Serving;
+            }
+            refuses
+        })
+    }
+
+    pub(super) fn is_stopped(&self) -> bool {
+        self.health.borrow().is_stopped()
+    }
+
+    /// Why appends are refused for now, if they are.
+    pub(super) fn refusal(&self) -> Option<WriteError> {
+        let health = self.health.borrow();
+        health.is_refusing().then(|| health.write_error())
     }
 
     /// What a writer is told.

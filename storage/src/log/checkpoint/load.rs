@@ -3,6 +3,7 @@
 use std::sync::Arc;
 
 use bytes::Bytes;
+use futures::FutureExt;
 use futures::stream::{self, StreamExt};
 
 use super::decode::StateBuilder;
@@ -35,7 +36,7 @@ pub(in crate::log) async fn load_newest(
     seams: &Seams,
     position: WalPosition,
 ) -> Result<Loaded, OpenError> {
-    let loader = Loader { store, seams, keys: ShardKeys::new(shard) };
+    let loader = Loader { store: store.clone(), seams: seams.clone(), keys: ShardKeys::new(shard) };
     let key = loader.keys.checkpoint(position);
     let bytes = loader.get(&key).await?;
     let root = decode_checkpoint(&bytes).map_err(|error| loader.unreadable(&key, error))?;
@@ -43,7 +44,8 @@ pub(in crate::log) async fn load_newest(
         return Err(loader.unreadable(&key, format!("it says that it is the state after {}", root.position)));
     }
     let mut builder = StateBuilder::new(&root);
-    let mut pages = stream::iter(&root.pages).map(|page| loader.page(page)).buffered(PAGE_READS_MAX);
+    let reads = root.pages.clone().into_iter().map(|page| loader.clone().page(page).boxed());
+    let mut pages = stream::iter(reads).buffered(PAGE_READS_MAX);
     while let Some(read) = pages.next().await {
         let (page, entries) = read?;
         let added = builder.add(page.kind, &entries);
@@ -54,17 +56,18 @@ pub(in crate::log) async fn load_newest(
     Ok(Loaded { root, state })
 }
 
-struct Loader<'a> {
-    store: &'a Arc<dyn LogStore>,
-    seams: &'a Seams,
+#[derive(Clone)]
+struct Loader {
+    store: Arc<dyn LogStore>,
+    seams: Seams,
     keys: ShardKeys,
 }
 
-impl Loader<'_> {
-    async fn page<'a>(&self, page: &'a PageRef) -> Result<(&'a PageRef, Vec<Vec<u8>>), OpenError> {
+impl Loader {
+    async fn page(self, page: PageRef) -> Result<(PageRef, Vec<Vec<u8>>), OpenError> {
         let key = self.keys.page(page.page);
         let bytes = self.get(&key).await?;
-        let entries = decode_page(page, &bytes).map_err(|error| self.unreadable(&key, error))?;
+        let entries = decode_page(&page, &bytes).map_err(|error| self.unreadable(&key, error))?;
         Ok((page, entries))
     }
 

@@ -140,7 +140,9 @@ impl Collector {
     /// Finds what processes before this one left: once, when there is something to delete.
     async fn list_once(&mut self, now: Duration) -> Result<(), StoreError> {
         let Some(newest) = self.shared.durable().position else { return Ok(()) };
-        if self.listed {
+        // After a reopening in place nobody knows by heart what the epoch before holds.
+        let same_epoch = self.known_through.is_some_and(|known| known.writer_epoch == newest.writer_epoch);
+        if self.listed && same_epoch {
             self.note_wal_through(newest);
             return Ok(());
         }
@@ -173,8 +175,7 @@ impl Collector {
 
     /// The objects of this process need no listing.
     fn note_wal_through(&mut self, newest: WalPosition) {
-        let known = self.known_through.unwrap_or(WalPosition { writer_epoch: newest.writer_epoch, seq: 0 });
-        let first = if known.writer_epoch == newest.writer_epoch { known.seq + 1 } else { 0 };
+        let first = self.known_through.map_or(0, |known| known.seq + 1);
         self.wal.extend((first..=newest.seq).map(|seq| WalPosition { seq, ..newest }));
         self.known_through = Some(newest);
     }

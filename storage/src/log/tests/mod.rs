@@ -3,6 +3,7 @@
 
 mod append;
 mod damage;
+mod failures;
 mod golden;
 mod lookup;
 mod owners;
