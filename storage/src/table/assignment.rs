@@ -14,6 +14,9 @@ use super::run::{BlockRun, coalesce};
 
 /// Above this many partitions with data, several share an output partition.
 const OUTPUT_PARTITIONS_MAX: usize = 64;
+/// Blocks that follow each other by time often stand side by side in one object: as many bytes of
+/// them go to one output partition, which can read them together.
+const HAND_BYTES_MAX: u64 = 1024 * 1024;
 
 /// Runs of blocks by output partition, in the order in which they are read.
 #[derive(Clone, Debug)]
@@ -87,14 +90,35 @@ impl Assignment {
         Self { outputs: self.outputs.iter().map(sort).collect() }
     }
 
-    /// Sorts each output partition by a key of the run.
-    pub(super) fn sorted_by_key<K: Ord>(&self, key: impl Fn(&BlockRun) -> K) -> Self {
-        let sort = |runs: &Arc<[BlockRun]>| {
-            let mut runs = runs.to_vec();
-            runs.sort_by_cached_key(&key);
-            runs.into()
-        };
-        Self { outputs: self.outputs.iter().map(sort).collect() }
+    /// Deals all runs out again in the order of a rank, so that every output partition begins with
+    /// what comes first: slices in as many pieces as there are output partitions, other blocks some
+    /// at a time.
+    pub(super) fn dealt<K: Ord>(
+        &self,
+        rank: impl Fn(&BlockRun) -> K,
+        bytes_of: impl Fn(&BlockRun) -> u64,
+    ) -> Self {
+        let mut runs: Vec<BlockRun> = self.outputs.iter().flat_map(|runs| runs.iter().copied()).collect();
+        runs.sort_unstable_by_key(|run| (run.slot, run.place()));
+        let mut runs = coalesce(runs);
+        runs.sort_by_cached_key(&rank);
+        let mut outputs: Vec<Vec<BlockRun>> = vec![Vec::new(); self.outputs.len()];
+        let count = outputs.len();
+        let bytes: u64 = runs.iter().filter(|run| run.count == 1).map(&bytes_of).sum();
+        let hand_bytes = (bytes / count as u64).clamp(1, HAND_BYTES_MAX);
+        let (mut turn, mut hand) = (0, 0);
+        for run in runs {
+            if run.count > 1 {
+                outputs.iter_mut().zip(run.pieces(count)).for_each(|(output, piece)| output.extend(piece));
+                continue;
+            }
+            outputs[turn].push(run);
+            hand += bytes_of(&run);
+            if hand >= hand_bytes {
+                (turn, hand) = ((turn + 1) % count, 0);
+            }
+        }
+        Self { outputs: outputs.into_iter().map(Arc::from).collect() }
     }
 
     /// Puts the pieces of each partition together again, in one output partition of as many as
@@ -332,5 +356,22 @@ mod tests {
         let runs = slices(&[6]);
         let joined = Assignment::spread(&runs, 4, weight).joined(Direction::Descending);
         assert_eq!(joined.outputs[0][..], [runs[1], runs[0]], "a slice is whole again");
+    }
+
+    #[test]
+    fn every_output_partition_is_dealt_the_first_ranks_and_every_block_once() {
+        let runs = [slices(&[7, 9]), tails(&[0, 0, 40])].concat();
+        let newest = |run: &BlockRun| std::cmp::Reverse((run.source, run.start));
+        for target in [1, 3, 5] {
+            let spread = Assignment::spread(&runs, target, weight);
+            let dealt = spread.dealt(newest, |run| 10 * u64::from(run.count));
+            let all = dealt.outputs.iter().flat_map(|output| output.iter());
+            assert_eq!(singles(all), singles(&runs));
+            assert_eq!(dealt.outputs.len(), spread.outputs.len());
+            for output in &dealt.outputs {
+                assert_eq!(output[0].source, RunSource::Tail, "all begin with the tail");
+                assert!(output.iter().any(|run| run.source != RunSource::Tail), "all have a part of a slice");
+            }
+        }
     }
 }

@@ -14,7 +14,8 @@ use datafusion::physical_plan::metrics::{Count, ExecutionPlanMetricsSet, MetricB
 pub enum ScanCounter {
     /// Slices that their bounds ruled out, so that their index was not needed.
     SlicesPruned,
-    /// Slices whose index was needed, from the cache or from the store.
+    /// Indexes of slices that were asked for, from the cache or from the store: one is asked for by
+    /// each output partition that reads a part of its slice.
     SliceIndexesLoaded,
     /// Blocks of the topic that the statement was planned over.
     BlocksTotal,

@@ -12,6 +12,7 @@ use datafusion::physical_expr::{LexOrdering, PhysicalSortExpr};
 use super::assignment::{Assignment, Direction, Origin};
 use super::blocks::TopicBlocks;
 use super::columns::SystemColumn;
+use super::run::BlockRun;
 use super::unit::{NO_TIMESTAMP, Unit};
 use crate::log::Block;
 
@@ -109,7 +110,8 @@ pub(super) fn hinted(
 ) -> Option<(ScanOrder, Assignment)> {
     let first = keys.first().filter(|key| key.column == SystemColumn::Timestamp.index())?;
     let time = first.options;
-    let assignment = assignment.sorted_by_key(|run| time_rank(&blocks.unit(run), time));
+    let rank = |run: &BlockRun| time_rank(&blocks.unit(run), time);
+    let assignment = assignment.dealt(rank, |run| blocks.bytes(run));
     Some((ScanOrder::Hinted { time }, assignment))
 }
 

@@ -44,6 +44,18 @@ impl BlockRun {
         (Self { count, ..self }, rest)
     }
 
+    /// The run in `count` pieces of about the same length, `None` for those that would be empty.
+    pub(super) fn pieces(self, count: usize) -> impl Iterator<Item = Option<Self>> {
+        let bound = move |index: usize| {
+            let bound = u64::from(self.count) * index as u64 / count as u64;
+            u32::try_from(bound).expect("it is not above the length of the run")
+        };
+        (0..count).map(move |index| {
+            let (start, end) = (bound(index), bound(index + 1));
+            (start < end).then_some(Self { start: self.start + start, count: end - start, ..self })
+        })
+    }
+
     /// The other run goes on where this one ends, and nothing else is different.
     fn is_followed_by(&self, next: &Self) -> bool {
         Self { start: self.start + self.count, count: next.count, ..*self } == *next
@@ -83,5 +95,8 @@ mod tests {
         differs.coverage = Coverage::Unknown;
         assert_eq!(coalesce([run(slice, 0, 2), differs]).len(), 2);
         assert_eq!(run(slice, 4, 5).split_at(2), (run(slice, 4, 2), run(slice, 6, 3)));
+        let pieces: Vec<_> = run(slice, 4, 5).pieces(3).collect();
+        assert_eq!(pieces, [(4, 1), (5, 2), (7, 2)].map(|(start, count)| Some(run(slice, start, count))));
+        assert_eq!(run(slice, 4, 1).pieces(2).flatten().collect::<Vec<_>>(), [run(slice, 4, 1)]);
     }
 }

@@ -91,9 +91,9 @@ impl Fixture {
         self.over(log)
     }
 
-    /// A new writer over the same store.
+    /// A new writer over the same store, which keeps nothing in memory.
     pub(super) async fn reopen(&self) -> Self {
-        let settings = LogSettings::default();
+        let settings = LogSettings { tail_bytes_max: 0, cache_bytes_max: 0, ..LogSettings::default() };
         self.over(Log::open(self.store.clone(), settings, Seams::simulated(3)).await.unwrap())
     }
 

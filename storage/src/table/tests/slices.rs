@@ -4,7 +4,7 @@ use datafusion::common::DataFusionError;
 
 use super::fixture::{Fixture, T, integers, row_count, texts};
 use super::work::{BLOCKS, RECORDS_PER_BLOCK, append_ordered, at_least, below};
-use crate::ids::TopicPartition;
+use crate::ids::{BlockObject, TopicPartition};
 use crate::log::InstalledSlice;
 use crate::table::{ScanCounter, ScanError};
 
@@ -125,6 +125,16 @@ async fn the_first_and_last_rows_by_time_rule_slices_out_before_their_index_is_l
         assert!(work.of(ScanCounter::BlocksRead) <= 2, "{sql}");
         assert_eq!(integers(&fixture.query(&sql).await, 0)[0], Some(expected));
     }
+    fixture.target_partitions = 4;
+    let sql = "SELECT ts, _value FROM t ORDER BY ts LIMIT 10";
+    let work = fixture.work(sql).await;
+    assert_eq!(
+        work.of(ScanCounter::SliceIndexesLoaded),
+        4,
+        "all output partitions begin with the first slice"
+    );
+    assert_eq!(integers(&fixture.query(sql).await, 0)[0], Some(T));
+    fixture.target_partitions = 1;
     let range = below(T + 35_000);
     let sql = format!("SELECT ts, _value FROM t WHERE {range} ORDER BY ts DESC LIMIT 10");
     let (loaded, read) = reads(&fixture, &sql).await;
@@ -217,7 +227,10 @@ async fn check_contained(fixture: &Fixture, key: &str) {
         let found = fixture.query(&format!("SELECT _value FROM t WHERE {healthy}")).await;
         assert_eq!(row_count(&found), rows, "{healthy}");
     }
-    assert_eq!(row_count(&fixture.query("SELECT * FROM t ORDER BY _offset DESC LIMIT 9").await), 9);
+    for order in ["_offset DESC", "ts DESC"] {
+        let found = fixture.query(&format!("SELECT * FROM t ORDER BY {order} LIMIT 9")).await;
+        assert_eq!(row_count(&found), 9, "{order}");
+    }
 }
 
 /// Flips a bit in the index of a slice.
@@ -227,4 +240,32 @@ async fn damage_index(fixture: &Fixture, key: &str, slice: &InstalledSlice) {
     bytes[position + 30] ^= 1;
     fixture.store.delete(key).await.unwrap();
     fixture.store.create(key, bytes.into()).await.unwrap();
+}
+
+/// The object of the third of five blocks vanished before it was compacted.
+#[tokio::test]
+async fn a_lost_slice_fails_the_scans_that_touch_it_and_counts() {
+    let written = Fixture::new(1).await;
+    append_ordered(&written, 1, 0..5).await;
+    let view = written.log.snapshot().partition(partition(&written)).unwrap();
+    let BlockObject::Wal(position) = view.tail_block(2).unwrap().object else { panic!("it is in the WAL") };
+    let suffix = format!("{:020}", position.seq);
+    let objects = written.store.list("shards/0/wal").await.unwrap();
+    let key = objects.into_iter().map(|object| object.key).rfind(|key| key.ends_with(&suffix)).unwrap();
+    let fixture = written.reopen().await;
+    fixture.store.delete(&key).await.unwrap();
+    fixture.compact().await;
+    let lost = fixture.log.snapshot().partition(partition(&fixture)).unwrap();
+    assert_eq!(lost.slices().filter(|slice| slice.slice.location().is_none()).count(), 1);
+    for sql in ["SELECT _value FROM t", "SELECT count(*) FROM t", "SELECT max(ts) FROM t WHERE _offset < 50"]
+    {
+        let message = fixture.try_query(sql).await.unwrap_err().to_string();
+        assert!(message.contains(&key) && message.contains("40 to 59"), "{message}");
+    }
+    for (healthy, rows) in [("_offset < 40", 40), ("_offset >= 60", 40)] {
+        let count = format!("SELECT count(*) FROM t WHERE {healthy}");
+        assert_eq!(fixture.integer(&count).await, Some(rows), "{healthy}");
+        let found = fixture.query(&format!("SELECT _value FROM t WHERE {healthy}")).await;
+        assert_eq!(row_count(&found) as i64, rows, "{healthy}");
+    }
 }
