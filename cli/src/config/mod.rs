@@ -11,10 +11,16 @@ use crate::output;
 use crate::units::{ByteSize, HostPort, HumanDuration};
 
 mod load;
+mod maintenance;
 mod show;
+mod stores;
 
-pub use load::load;
+#[cfg(debug_assertions)]
+pub use load::failpoint;
+pub use load::{load, load_store_settings};
 pub use show::{masked_entries, to_toml};
+use maintenance::MaintenanceConfig;
+use stores::{AzureConfig, GcsConfig, S3Config};
 
 /// Everything that `strandline serve` can be told.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
@@ -30,7 +36,11 @@ pub struct Config {
     pub pg: PgConfig,
     pub http: HttpConfig,
     pub storage: StorageConfig,
+    pub maintenance: MaintenanceConfig,
     pub query: QueryConfig,
+    pub s3: S3Config,
+    pub gcs: GcsConfig,
+    pub azure: AzureConfig,
 }
 
 /// Who may come in.
@@ -74,10 +84,14 @@ pub struct HttpConfig {
 pub struct StorageConfig {
     /// How long a commit waits for company; the kind of store decides if it is not set.
     pub linger: Option<HumanDuration>,
+    /// How long a request to an object store may take.
+    pub request_timeout: HumanDuration,
     pub commit_bytes_max: ByteSize,
     pub pending_bytes_max: ByteSize,
     pub tail_bytes_max: ByteSize,
     pub cache_bytes_max: ByteSize,
+    /// How much space a data directory holds back for a full disk; 0 = none.
+    pub reserve_bytes: ByteSize,
 }
 
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
@@ -100,7 +114,11 @@ impl Default for Config {
             pg: PgConfig::default(),
             http: HttpConfig::default(),
             storage: StorageConfig::default(),
+            maintenance: MaintenanceConfig::default(),
             query: QueryConfig::default(),
+            s3: S3Config::default(),
+            gcs: GcsConfig::default(),
+            azure: AzureConfig::default(),
         }
     }
 }
@@ -136,10 +154,12 @@ impl Default for StorageConfig {
     fn default() -> Self {
         Self {
             linger: None,
+            request_timeout: HumanDuration::seconds(25),
             commit_bytes_max: ByteSize::mebibytes(8),
             pending_bytes_max: ByteSize::mebibytes(256),
             tail_bytes_max: ByteSize::mebibytes(64),
             cache_bytes_max: ByteSize::mebibytes(64),
+            reserve_bytes: ByteSize::mebibytes(64),
         }
     }
 }
@@ -158,6 +178,11 @@ impl Config {
     /// Refuses what would be unsafe or could not work, naming the setting.
     fn check(&self) -> Result<(), Failure> {
         self.check_exposure()?;
+        self.s3.check()?;
+        self.maintenance.check()?;
+        if self.storage.request_timeout.as_millis() == 0 {
+            return Err(Failure::Usage("storage.request_timeout is 0; it has to be longer".to_owned()));
+        }
         if self.kafka.default_partitions < 1 {
             let found = self.kafka.default_partitions;
             return Err(Failure::Usage(format!(

@@ -4,10 +4,12 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use strandline_storage::log::{Log, LogSettings};
-use strandline_storage::object::{CountingStore, DataLocation, LogStore, OpenError, probe};
+use strandline_storage::object::{
+    CountingStore, DataLocation, LocalOptions, LogStore, OpenError, StoreSettings, probe,
+};
 use strandline_storage::seam::Seams;
 
-use crate::config::Config;
+use crate::config::{self, Config};
 use crate::failure::Failure;
 
 /// Opens the log for writing: this process becomes its one writer.
@@ -15,7 +17,8 @@ use crate::failure::Failure;
 /// # Errors
 /// One sentence that names the path and what is wrong; nothing has been changed then.
 pub async fn open_log(config: &Config, seams: &Seams) -> Result<Log, Failure> {
-    let store = open_store(&config.data, DataLocation::open).await?;
+    let settings = config.store_settings();
+    let store = open_store(parse_location(&config.data)?, move |location| location.open(&settings)).await?;
     probe(store.as_ref(), seams.rng.as_ref()).await.map_err(Failure::failed)?;
     let started = seams.clock.monotonic();
     let log = Log::open(store, log_settings(config), seams.clone()).await.map_err(Failure::failed)?;
@@ -29,7 +32,8 @@ pub async fn open_log(config: &Config, seams: &Seams) -> Result<Log, Failure> {
 pub async fn in_use(config: &Config) -> Option<Failure> {
     let exists = std::path::Path::new(&config.data).is_dir();
     let location: DataLocation = config.data.parse().ok().filter(|_| exists)?;
-    match tokio::task::spawn_blocking(move || location.open()).await {
+    let settings = StoreSettings { local: LocalOptions::NO_RESERVE, ..StoreSettings::default() };
+    match tokio::task::spawn_blocking(move || location.open(&settings)).await {
         Ok(Err(error @ OpenError::InUse { .. })) => Some(Failure::failed(error)),
         _ => None,
     }
@@ -37,19 +41,27 @@ pub async fn in_use(config: &Config) -> Option<Failure> {
 
 /// Opens the log for reading only, beside a server that may be writing to it.
 pub async fn open_log_read_only(data: &str, seams: &Seams) -> Result<Log, Failure> {
-    let store = open_store(data, DataLocation::open_read_only).await?;
+    let location = parse_location(data)?;
+    let settings = match location {
+        DataLocation::Remote(_) => config::load_store_settings()?,
+        DataLocation::Local(_) | DataLocation::Memory => StoreSettings::default(),
+    };
+    let store = open_store(location, move |location| location.open_read_only(&settings)).await?;
     Log::open_read_only(store, LogSettings::default(), seams.clone()).await.map_err(Failure::failed)
 }
 
+fn parse_location(data: &str) -> Result<DataLocation, Failure> {
+    data.parse().map_err(|error: OpenError| Failure::Usage(error.to_string()))
+}
+
 async fn open_store(
-    data: &str,
+    location: DataLocation,
     open: impl FnOnce(&DataLocation) -> Result<Arc<dyn LogStore>, OpenError> + Send + 'static,
 ) -> Result<Arc<dyn LogStore>, Failure> {
-    let location: DataLocation =
-        data.parse().map_err(|error: OpenError| Failure::Usage(error.to_string()))?;
+    let name = location.to_string();
     let store = tokio::task::spawn_blocking(move || open(&location))
         .await
-        .map_err(|error| Failure::failed(format!("opening {data} was interrupted: {error}")))?
+        .map_err(|error| Failure::failed(format!("opening {name} was interrupted: {error}")))?
         .map_err(Failure::failed)?;
     Ok(Arc::new(CountingStore::new(store)))
 }
@@ -63,6 +75,7 @@ fn log_settings(config: &Config) -> LogSettings {
         pending_bytes_max: config.storage.pending_bytes_max.as_usize(),
         tail_bytes_max: config.storage.tail_bytes_max.as_usize(),
         cache_bytes_max: config.storage.cache_bytes_max.as_usize(),
+        maintenance: config.maintenance.settings(),
         ..LogSettings::default()
     }
 }
