@@ -18,7 +18,7 @@ use crate::workload::{self, BATCH_BYTES_DEFAULT, BatchShape};
 use consumer::{Consumed, Plan};
 
 const TOPIC: &str = "fetched";
-const WAL_PREFIX: &str = "shards/0/wal";
+const DATA_PREFIX: &str = "shards/0/data";
 
 /// Fetch data that is not in memory any more, over loopback.
 #[derive(Clone, Debug, Args)]
@@ -52,9 +52,10 @@ pub async fn run(args: &FetchArgs) -> Result<Value> {
     let batch = workload::batch(shape)?;
     let batches = (args.megabytes * 1_000_000).div_ceil(batch.len() as u64);
     fill(&log, partition, (0..batches).map(|_| Ok(batch.clone()))).await?;
+    log.compact_now().await.context("compacting the log")?;
     let view = log.snapshot().partition(partition).context("the partition was created")?;
     let (bytes, end) = (view.size_bytes(), view.bounds().high_watermark);
-    ensure!(view.tail().all(|block| !view.in_memory(block)), "all blocks are beyond the tail");
+    ensure!(view.tail().len() == 0, "all blocks are compacted");
 
     let limit = measure_limit(&place, store.as_ref()).await?;
     let before = store.counts();
@@ -69,7 +70,7 @@ pub async fn run(args: &FetchArgs) -> Result<Value> {
 }
 
 async fn measure_limit(place: &Place, store: &dyn LogStore) -> Result<Rate> {
-    let objects = store.list(WAL_PREFIX).await.context("listing the WAL objects")?;
+    let objects = store.list(DATA_PREFIX).await.context("listing the segments")?;
     let files: Vec<_> = objects.iter().map(|object| place.path("log").join(&object.key)).collect();
     let limit = tokio::task::spawn_blocking(move || limit::measure(&files));
     limit.await.context("reading the files")?
