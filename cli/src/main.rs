@@ -8,6 +8,8 @@ use clap::Parser;
 
 mod args;
 mod config;
+#[cfg(debug_assertions)]
+mod failpoint;
 mod failure;
 mod kafka_client;
 mod output;

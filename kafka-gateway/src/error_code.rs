@@ -92,11 +92,13 @@ impl From<&AppendError> for ErrorCode {
             AppendError::TooLarge { .. } => Self::MessageTooLarge,
             AppendError::NonZeroBaseOffset { .. }
             | AppendError::ControlBatch
+            | AppendError::TransactionWithoutProducer
+            | AppendError::NullKey
             | AppendError::MissingSequence { .. } => Self::InvalidRecord,
             AppendError::ForbiddenTimestampType | AppendError::InvalidTimestamp { .. } => {
                 Self::InvalidTimestamp
             }
-            AppendError::TransactionalBatch => Self::InvalidTxnState,
+            AppendError::NonTransactionalBatch { .. } => Self::InvalidTxnState,
             AppendError::OutOfOrderSequence { .. } => Self::OutOfOrderSequenceNumber,
             AppendError::StaleProducerEpoch { .. } => Self::InvalidProducerEpoch,
             AppendError::Write(write) => Self::from(write),

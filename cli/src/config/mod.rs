@@ -18,8 +18,8 @@ mod stores;
 #[cfg(debug_assertions)]
 pub use load::failpoint;
 pub use load::{load, load_store_settings};
-pub use show::{masked_entries, to_toml};
 use maintenance::MaintenanceConfig;
+pub use show::{masked_entries, to_toml};
 use stores::{AzureConfig, GcsConfig, S3Config};
 
 /// Everything that `strandline serve` can be told.

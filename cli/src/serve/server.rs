@@ -1,9 +1,13 @@
 //! The life of the server: start the parts, wait for a reason to stop, drain.
 
+#[cfg(debug_assertions)]
+use std::sync::Arc;
 use std::time::Duration;
 
 use metrics_exporter_prometheus::PrometheusHandle;
 use strandline_storage::log::{Health, Log};
+#[cfg(debug_assertions)]
+use strandline_storage::seam::Failpoints;
 use strandline_storage::seam::Seams;
 use tokio::time::timeout;
 
@@ -22,7 +26,7 @@ const DRAIN_TIMEOUT: Duration = Duration::from_secs(20);
 
 /// Runs until a signal, or until the log can serve no more.
 pub async fn run(config: Config, metrics: PrometheusHandle) -> Result<(), Failure> {
-    let seams = Seams::system();
+    let seams = seams()?;
     let mut signals = StopSignals::install()?;
     let listeners = match Listeners::bind(&config).await {
         Ok(listeners) => listeners,
@@ -53,6 +57,18 @@ pub async fn run(config: Config, metrics: PrometheusHandle) -> Result<(), Failur
     stopper.stop();
     drain(&log, parts, &mut signals).await;
     reason
+}
+
+#[cfg(debug_assertions)]
+fn seams() -> Result<Seams, Failure> {
+    let failpoint = crate::config::failpoint()?;
+    let failpoints = failpoint.map(|failpoint| Arc::new(failpoint) as Arc<dyn Failpoints>);
+    Ok(Seams { failpoints, ..Seams::system() })
+}
+
+#[cfg(not(debug_assertions))]
+fn seams() -> Result<Seams, Failure> {
+    Ok(Seams::system())
 }
 
 fn bound_ports(listeners: &Listeners) -> Result<BoundPorts, Failure> {

@@ -5,6 +5,7 @@
 
 mod api_versions;
 mod create_topics;
+mod delete_records;
 mod delete_topics;
 mod describe_cluster;
 mod describe_configs;

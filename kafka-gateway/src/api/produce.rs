@@ -138,7 +138,12 @@ fn check_partition(
     let batch = data.records.filter(|records| !records.is_empty()).ok_or_else(|| {
         Refusal::new(ErrorCode::InvalidRecord, "exactly one record batch is expected, there is none")
     })?;
-    let compression = BatchHeader::parse(&batch).and_then(|header| header.compression());
+    let header = BatchHeader::parse(&batch);
+    if header.as_ref().is_ok_and(BatchHeader::is_transactional) {
+        let reason = "transactions are not served yet, so the partition is in none";
+        return Err(Refusal::new(ErrorCode::InvalidTxnState, reason));
+    }
+    let compression = header.and_then(|header| header.compression());
     if context.version < ZSTD_SINCE && compression == Ok(Compression::Zstd) {
         let reason = format!("zstd needs Produce version {ZSTD_SINCE}");
         return Err(Refusal::new(ErrorCode::UnsupportedCompressionType, reason));

@@ -6,9 +6,9 @@
 use kafka_protocol::messages::ApiKey;
 
 use super::{
-    Api, Turn, answer_with, api_versions, create_topics, delete_topics, describe_cluster, describe_configs,
-    fetch, find_coordinator, heartbeat, init_producer_id, join_group, leave_group, list_offsets, metadata,
-    offset_commit, offset_fetch, offset_for_leader_epoch, produce, sync_group,
+    Api, Turn, answer_with, api_versions, create_topics, delete_records, delete_topics, describe_cluster,
+    describe_configs, fetch, find_coordinator, heartbeat, init_producer_id, join_group, leave_group,
+    list_offsets, metadata, offset_commit, offset_fetch, offset_for_leader_epoch, produce, sync_group,
 };
 use crate::guard::shape;
 
@@ -154,6 +154,16 @@ pub(crate) const TABLE: &[Api] = &[
         shape: shape::DELETE_TOPICS,
         turn: Turn::Any,
         begin: |context, body| answer_with(context, body, delete_topics::answer),
+    },
+    Api {
+        key: ApiKey::DeleteRecords,
+        name: "DeleteRecords",
+        version_min: 0,
+        version_max: 2,
+        advertised_min: 0,
+        shape: shape::DELETE_RECORDS,
+        turn: Turn::Any,
+        begin: |context, body| answer_with(context, body, delete_records::answer),
     },
     Api {
         key: ApiKey::InitProducerId,

@@ -175,6 +175,9 @@ pub(crate) const CREATE_TOPICS: &[Field] = &[
 pub(crate) const DELETE_TOPICS: &[Field] =
     &[since(6, array(&[always(Kind::NullableString), always(UUID)])), until(5, STRING_ARRAY), always(INT32)];
 
+pub(crate) const DELETE_RECORDS: &[Field] =
+    &[always(array(&[always(Kind::String), always(array(&[always(INT32), always(INT64)]))])), always(INT32)];
+
 pub(crate) const DESCRIBE_CONFIGS: &[Field] = &[
     always(array(&[
         always(INT8),

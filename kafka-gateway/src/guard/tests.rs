@@ -135,6 +135,7 @@ fn through_codec(key: ApiKey, body: Bytes, version: i16) -> RoundTrip {
         ApiKey::SyncGroup => round_trip::<SyncGroupRequest>(body, version),
         ApiKey::ApiVersions => round_trip::<ApiVersionsRequest>(body, version),
         ApiKey::CreateTopics => round_trip::<CreateTopicsRequest>(body, version),
+        ApiKey::DeleteRecords => round_trip::<DeleteRecordsRequest>(body, version),
         ApiKey::DeleteTopics => round_trip::<DeleteTopicsRequest>(body, version),
         ApiKey::InitProducerId => round_trip::<InitProducerIdRequest>(body, version),
         ApiKey::OffsetForLeaderEpoch => round_trip::<OffsetForLeaderEpochRequest>(body, version),

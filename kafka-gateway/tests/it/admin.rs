@@ -4,19 +4,23 @@ use bytes::Buf;
 use kafka_protocol::messages::create_topics_request::{
     CreatableReplicaAssignment, CreatableTopic, CreatableTopicConfig,
 };
+use kafka_protocol::messages::delete_records_request::{DeleteRecordsPartition, DeleteRecordsTopic};
 use kafka_protocol::messages::delete_topics_request::DeleteTopicState;
 use kafka_protocol::messages::describe_configs_request::DescribeConfigsResource;
 use kafka_protocol::messages::metadata_request::MetadataRequestTopic;
 use kafka_protocol::messages::{
-    ApiKey, ApiVersionsRequest, ApiVersionsResponse, CreateTopicsRequest, DeleteTopicsRequest,
-    DescribeClusterRequest, DescribeConfigsRequest, FindCoordinatorRequest, MetadataRequest,
+    ApiKey, ApiVersionsRequest, ApiVersionsResponse, CreateTopicsRequest, DeleteRecordsRequest,
+    DeleteTopicsRequest, DescribeClusterRequest, DescribeConfigsRequest, FindCoordinatorRequest,
+    MetadataRequest,
 };
 use kafka_protocol::protocol::{Decodable, StrBytes};
 use strandline_kafka_gateway::{AutoCreate, GatewaySettings};
+use strandline_storage::ids::TopicPartition;
 use uuid::Uuid;
 
 use crate::support::*;
 
+const OFFSET_OUT_OF_RANGE: i16 = 1;
 const UNKNOWN_TOPIC_OR_PARTITION: i16 = 3;
 const INVALID_TOPIC_EXCEPTION: i16 = 17;
 const UNSUPPORTED_VERSION: i16 = 35;
@@ -45,7 +49,7 @@ async fn every_version_of_api_versions_names_the_same_apis() {
         let response = client.call(version, &request).await;
         let produce = response.api_keys.iter().find(|api| api.api_key == key(ApiKey::Produce)).unwrap();
         assert_eq!((response.error_code, produce.min_version), (0, 0));
-        assert_eq!(response.api_keys.len(), 18);
+        assert_eq!(response.api_keys.len(), 19);
         assert_eq!(response.throttle_time_ms, 0);
     }
     let unnamed = client.call(3, &ApiVersionsRequest::default()).await;
@@ -294,6 +298,58 @@ async fn topics_are_deleted_by_name_and_by_id() {
     assert_eq!(codes, [0, UNKNOWN_TOPIC_ID, INVALID_REQUEST, INVALID_REQUEST]);
     assert_eq!(response.responses[0].name, Some(topic_name("t")));
     assert!(gateway.log.snapshot().topic("t").is_none());
+}
+
+#[tokio::test]
+async fn records_are_deleted_below_an_offset() {
+    let gateway = TestGateway::start().await;
+    let mut client = gateway.connect().await;
+    client.create_topic("t", 2).await;
+    let id = gateway.log.snapshot().topic("t").unwrap().id;
+    let log_start = |partition| {
+        let view = gateway.log.snapshot().partition(TopicPartition::new(id, partition)).unwrap();
+        view.bounds().log_start_offset
+    };
+    for _ in 0..4 {
+        let records: [(i64, &[u8]); 3] = [(1, b"a"), (2, b"b"), (3, b"c")];
+        assert_eq!(client.produce("t", 0, batch(&records)).await.error_code, 0);
+    }
+    let partition =
+        |index, offset| DeleteRecordsPartition::default().with_partition_index(index).with_offset(offset);
+    let partitions =
+        vec![partition(0, 5), partition(1, 0), partition(7, 0), partition(0, 99), partition(1, -2)];
+    for version in 0..=2 {
+        let topics = ["t", "none"].map(|name| {
+            DeleteRecordsTopic::default().with_name(topic_name(name)).with_partitions(partitions.clone())
+        });
+        let request = DeleteRecordsRequest::default().with_topics(topics.to_vec()).with_timeout_ms(10_000);
+        let response = client.call(version, &request).await;
+        let answers: Vec<_> = response.topics[0]
+            .partitions
+            .iter()
+            .map(|one| (one.partition_index, one.low_watermark, one.error_code))
+            .collect();
+        let failed = |index, code| (index, -1, code);
+        let expected = [
+            (0, 5, 0),
+            (1, 0, 0),
+            failed(7, UNKNOWN_TOPIC_OR_PARTITION),
+            failed(0, OFFSET_OUT_OF_RANGE),
+            failed(1, OFFSET_OUT_OF_RANGE),
+        ];
+        assert_eq!(answers, expected, "version {version}");
+        let unknown = response.topics[1].partitions.iter().map(|one| one.error_code);
+        assert!(unknown.eq([UNKNOWN_TOPIC_OR_PARTITION; 5]));
+    }
+    assert_eq!((log_start(0), log_start(1)), (5, 0));
+    let all = DeleteRecordsTopic::default()
+        .with_name(topic_name("t"))
+        .with_partitions(vec![partition(0, -1), partition(1, -1)]);
+    let request = DeleteRecordsRequest::default().with_topics(vec![all]).with_timeout_ms(10_000);
+    let response = client.call(2, &request).await;
+    let lows: Vec<_> = response.topics[0].partitions.iter().map(|one| one.low_watermark).collect();
+    assert_eq!(lows, [12, 0]);
+    assert_eq!(log_start(0), 12);
 }
 
 fn resource(kind: i8, name: &'static str, keys: Option<Vec<StrBytes>>) -> DescribeConfigsResource {

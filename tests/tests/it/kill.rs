@@ -1,6 +1,7 @@
 //! kill -9 at any moment: what was acknowledged is there, once, at its offset.
 
 use std::collections::{BTreeMap, BTreeSet};
+use std::io::Write;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
@@ -13,20 +14,71 @@ use crate::raw::{FetchLimits, RawClient, records};
 use crate::server::Server;
 use crate::sql::Sql;
 
-const ROUNDS: usize = 10;
 const TOPIC: &str = "killed";
 /// Records acknowledged in a round before the server is killed under the rest.
-const ACKED_PER_ROUND: usize = 300;
+const ACKED_PER_ROUND: usize = 200;
 const WRITERS: usize = 8;
+
+/// Compaction, checkpoints and deletions go on all the time.
+const SETTINGS: &str = r#"
+[maintenance]
+compaction_objects = 40
+compaction_interval = "1s"
+checkpoint_interval = "1s"
+wal_delete_delay = "1s"
+segment_delete_delay = "1s"
+"#;
+
+/// How the server ends in each round: killed under load, or by itself at a named place that was
+/// passed so many times.
+const ROUNDS: [Option<&str>; 30] = [
+    None,
+    Some("commit.before_put:3"),
+    Some("commit.after_put:5"),
+    Some("compaction.before_install"),
+    None,
+    Some("compaction.after_install"),
+    Some("checkpoint.before_root"),
+    Some("checkpoint.after_root"),
+    None,
+    Some("collector.before_delete"),
+    Some("collector.after_delete"),
+    Some("commit.after_put:40"),
+    None,
+    Some("compaction.before_install:1"),
+    Some("checkpoint.before_root:1"),
+    Some("collector.after_delete:1"),
+    None,
+    Some("commit.before_put:60"),
+    Some("compaction.after_install:2"),
+    Some("checkpoint.after_root:1"),
+    None,
+    Some("collector.before_delete:1"),
+    Some("commit.seal:30"),
+    Some("compaction.before_install:3"),
+    None,
+    Some("collector.after_delete:2"),
+    Some("checkpoint.before_root:2"),
+    Some("commit.after_put"),
+    None,
+    Some("commit.before_put"),
+];
 
 /// The offset that each acknowledged value got, written down outside of the server.
 type Acked = Arc<Mutex<BTreeMap<String, i64>>>;
 
 #[tokio::test(flavor = "multi_thread")]
-async fn no_acknowledged_record_is_lost_doubled_or_moved_by_kill_9() {
-    let mut server = Server::start();
+async fn no_acknowledged_record_is_lost_doubled_or_moved_wherever_the_server_ends() {
+    let mut settings = tempfile::NamedTempFile::new().expect("a temporary file");
+    settings.write_all(SETTINGS.as_bytes()).expect("the settings are written");
+    let path = settings.path().to_str().expect("the path is text").to_owned();
+    let mut server = Server::start_with(&["--config", &path]);
     RawClient::connect(server.kafka).create_topic(TOPIC, 1, &[]);
-    let settings = [("enable.idempotence", "true"), ("message.timeout.ms", "60000")];
+    let settings = [
+        ("enable.idempotence", "true"),
+        ("message.timeout.ms", "120000"),
+        ("reconnect.backoff.max.ms", "200"),
+    ];
     let producer = producer(&server.bootstrap(), &settings);
     let acked = Acked::default();
     let is_over = Arc::new(AtomicBool::new(false));
@@ -34,10 +86,20 @@ async fn no_acknowledged_record_is_lost_doubled_or_moved_by_kill_9() {
         .map(|writer| tokio::spawn(write(writer, producer.clone(), acked.clone(), is_over.clone())))
         .collect();
     let mut seen = BTreeMap::new();
-    for round in 0..ROUNDS {
-        acknowledged(&acked, (round + 1) * ACKED_PER_ROUND).await;
-        server.kill();
-        // All acknowledgements of the killed process; the next one cannot have given any yet.
+    for failpoint in ROUNDS {
+        match failpoint {
+            None => {
+                let so_far = acked.lock().expect("no writer panics").len();
+                acknowledged(&acked, so_far + ACKED_PER_ROUND).await;
+                server.kill();
+            }
+            Some(failpoint) => {
+                server.kill();
+                server.start_again_until(failpoint);
+                ended(&mut server, failpoint).await;
+            }
+        }
+        // All acknowledgements of the ended process; the next one cannot have given any yet.
         let acked = acked.lock().expect("no writer panics").clone();
         server.start_again();
         let stored = stored(&server);
@@ -65,6 +127,18 @@ async fn write(writer: usize, producer: FutureProducer, acked: Acked, is_over: A
         acked.lock().expect("no writer panics").insert(value, delivery.offset);
         number += 1;
     }
+}
+
+/// Waits until the server has ended by itself.
+async fn ended(server: &mut Server, failpoint: &str) {
+    let reached = async {
+        let mut pause = tokio::time::interval(Duration::from_millis(10));
+        while !server.has_ended() {
+            pause.tick().await;
+        }
+    };
+    let bound = Duration::from_secs(120);
+    tokio::time::timeout(bound, reached).await.unwrap_or_else(|_| panic!("{failpoint} is not reached"));
 }
 
 /// Waits until so many records are acknowledged.

@@ -105,6 +105,19 @@ impl Server {
         self.child = child;
     }
 
+    /// The same, but the server ends by itself at a failpoint.
+    pub fn start_again_until(&mut self, failpoint: &str) {
+        let ports = [self.kafka, self.pg, self.http].map(|address| address.to_string());
+        let mut command = command();
+        command.env("STRANDLINE_FAILPOINT", failpoint).stdout(Stdio::null());
+        self.child = serve(command, &self.data(), &ports, &self.extra);
+    }
+
+    /// Whether the process has ended by itself.
+    pub fn has_ended(&mut self) -> bool {
+        self.child.try_wait().expect("the child is ours to wait for").is_some()
+    }
+
     /// SIGTERM, and what the server made of it.
     pub fn terminate(&mut self) -> ExitStatus {
         let status = Command::new("kill").args(["-TERM", &self.child.id().to_string()]).status();
@@ -129,18 +142,23 @@ fn data_of(directory: &TempDir) -> PathBuf {
     directory.path().join("data")
 }
 
-fn spawn(data: &Path, ports: &[String; 3], extra: &[String]) -> (Child, [SocketAddr; 3]) {
+fn serve(mut command: Command, data: &Path, ports: &[String; 3], extra: &[String]) -> Child {
     let [kafka, pg, http] = ports;
-    let mut child = command()
+    command
         .args(["serve", "--kafka-listen", kafka, "--pg-listen", pg, "--http-listen", http, "--data"])
         .arg(data)
         .args(extra)
         .env("STRANDLINE_KAFKA_GROUP_INITIAL_REBALANCE_DELAY", "0")
         .env("STRANDLINE_LOG", "warn")
         .stdin(Stdio::null())
-        .stdout(Stdio::piped())
         .spawn()
-        .expect("the binary runs");
+        .expect("the binary runs")
+}
+
+fn spawn(data: &Path, ports: &[String; 3], extra: &[String]) -> (Child, [SocketAddr; 3]) {
+    let mut command = command();
+    command.stdout(Stdio::piped());
+    let mut child = serve(command, data, ports, extra);
     let output = child.stdout.take().expect("standard output is piped");
     let (sender, receiver) = mpsc::channel();
     std::thread::spawn(move || {
