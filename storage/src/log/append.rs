@@ -71,6 +71,9 @@ impl PreparedBatch {
         }
         let summary = inspect(&batch, budget)?;
         check_attributes(&header)?;
+        if config.compacts() && summary.has_null_key {
+            return Err(AppendError::NullKey);
+        }
         let timestamp_type = config.message_timestamp_type();
         if timestamp_type == TimestampType::CreateTime {
             check_timestamps(&summary, config, now_ms)?;
@@ -108,8 +111,8 @@ fn check_attributes(header: &BatchHeader) -> Result<(), AppendError> {
     if header.is_control() {
         return Err(AppendError::ControlBatch);
     }
-    if header.is_transactional() {
-        return Err(AppendError::TransactionalBatch);
+    if header.is_transactional() && (header.producer_id < 0 || header.producer_epoch < 0) {
+        return Err(AppendError::TransactionWithoutProducer);
     }
     if header.producer_id >= 0 && header.base_sequence < 0 {
         return Err(AppendError::MissingSequence { producer_id: header.producer_id });

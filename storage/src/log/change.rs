@@ -7,7 +7,8 @@ use std::sync::Arc;
 use bytes::Bytes;
 use tokio::sync::oneshot;
 
-use super::committer::{ChangeJob, ChangeOrder, CheckedChange};
+use super::assign::Assignment;
+use super::committer::{ChangeJob, ChangeOrder, ChangeReply};
 use super::error::{
     CommitOffsetError, CreateTopicError, DeleteRecordsError, PutSchemaError, TopicError, WriteError,
 };
@@ -19,8 +20,9 @@ use super::topic_config::TopicConfig;
 use super::topic_name;
 use crate::format::Event;
 use crate::format::event::{
-    CommittedOffset, GroupOffsetsDeleted, GroupPartition, LogStart, LogStartsMoved, ObjectsDeleted,
-    OffsetsCommitted, ProducerIdsAllocated, SchemaPut, TopicConfigSet, TopicCreated, TopicDeleted,
+    CommittedOffset, ExpiredProducers, GroupOffsetsDeleted, GroupPartition, LogStart, LogStartsMoved,
+    ObjectsDeleted, OffsetsCommitted, ProducerIdsAllocated, ProducersExpired, SchemaPut, TopicConfigSet,
+    TopicCreated, TopicDeleted,
 };
 use crate::ids::{ObjectId, TopicId, TopicPartition};
 
@@ -48,20 +50,32 @@ impl<T, E> Change<T, E> {
         T: Send + 'static,
         E: From<WriteError> + Send + 'static,
     {
-        let check = move |state: &ShardState, append_time_ms: i64| {
-            let (events, result) = match (self.check)(state, append_time_ms) {
-                Ok((events, answer)) => (events, Ok(answer)),
-                Err(error) => (Vec::new(), Err(error)),
-            };
-            let reply = move |durable: Result<(), WriteError>| {
-                let result = result.and_then(|answer| durable.map(|()| answer).map_err(E::from));
-                // A caller that went away needs no answer.
-                drop(answer.send(result));
-            };
-            CheckedChange { events, reply: Box::new(reply) }
+        let make = move |assignment: &mut Assignment| {
+            let result = (self.check)(assignment.state(), assignment.append_time_ms);
+            let result = result.map(|(events, answer)| {
+                assignment.push_events(events);
+                answer
+            });
+            answer_when_durable(answer, result)
         };
-        ChangeJob { order: self.order, check: Box::new(check) }
+        ChangeJob { order: self.order, make: Box::new(make) }
     }
+}
+
+/// The reply of a change that is answered with this result if it becomes durable.
+pub(super) fn answer_when_durable<T, E>(
+    answer: oneshot::Sender<Result<T, E>>,
+    result: Result<T, E>,
+) -> ChangeReply
+where
+    T: Send + 'static,
+    E: From<WriteError> + Send + 'static,
+{
+    Box::new(move |durable: Result<(), WriteError>| {
+        let result = result.and_then(|answer| durable.map(|()| answer).map_err(E::from));
+        // A caller that went away needs no answer.
+        drop(answer.send(result));
+    })
 }
 
 pub(super) fn create_topic(topic: CreateTopic, shared: Arc<Shared>) -> Change<TopicId, CreateTopicError> {
@@ -135,30 +149,38 @@ pub(super) fn commit_offsets(
     offsets: Vec<OffsetCommit>,
 ) -> Change<Vec<Result<(), CommitOffsetError>>, WriteError> {
     Change::any_place(move |state, now_ms| {
-        let mut results = Vec::with_capacity(offsets.len());
-        let mut committed = Vec::new();
-        for offset in offsets {
-            let partition = offset.topic_partition;
-            if !state.partitions.contains_key(&partition) {
-                results.push(Err(CommitOffsetError::UnknownTopicPartition(partition)));
-                continue;
-            }
-            results.push(Ok(()));
-            committed.push(CommittedOffset {
-                topic_id: partition.topic_id,
-                partition: partition.partition,
-                offset: offset.offset,
-                leader_epoch: offset.leader_epoch,
-                metadata: offset.metadata,
-                commit_time_ms: now_ms,
-            });
-        }
-        let events = match committed.is_empty() {
-            true => Vec::new(),
-            false => vec![Event::OffsetsCommitted(OffsetsCommitted { group, offsets: committed })],
-        };
-        Ok((events, results))
+        let (event, results) = checked_offsets(group, offsets, state, now_ms);
+        Ok((event.into_iter().collect(), results))
     })
+}
+
+/// The event that commits those of the offsets that can be, if any, and what became of each.
+pub(super) fn checked_offsets(
+    group: String,
+    offsets: Vec<OffsetCommit>,
+    state: &ShardState,
+    now_ms: i64,
+) -> (Option<Event>, Vec<Result<(), CommitOffsetError>>) {
+    let mut results = Vec::with_capacity(offsets.len());
+    let mut committed = Vec::new();
+    for offset in offsets {
+        let partition = offset.topic_partition;
+        if !state.partitions.contains_key(&partition) {
+            results.push(Err(CommitOffsetError::UnknownTopicPartition(partition)));
+            continue;
+        }
+        results.push(Ok(()));
+        committed.push(CommittedOffset {
+            topic_id: partition.topic_id,
+            partition: partition.partition,
+            offset: offset.offset,
+            leader_epoch: offset.leader_epoch,
+            metadata: offset.metadata,
+            commit_time_ms: now_ms,
+        });
+    }
+    let event = OffsetsCommitted { group, offsets: committed };
+    ((!event.offsets.is_empty()).then_some(Event::OffsetsCommitted(event)), results)
 }
 
 pub(super) fn delete_group_offsets(
@@ -226,6 +248,23 @@ pub(super) fn delete_records(
         let results = results.collect();
         let event = Event::LogStartsMoved(LogStartsMoved { partitions: partitions.clone() });
         Ok((if partitions.is_empty() { Vec::new() } else { vec![event] }, results))
+    };
+    Change { order: ChangeOrder::AfterBatches, check: Box::new(check) }
+}
+
+/// Forgets producers that were silent since a time. Those that wrote again meanwhile stay.
+pub(super) fn expire_producers(partitions: Vec<ExpiredProducers>, since_ms: i64) -> Change<(), WriteError> {
+    let check = move |state: &ShardState, _: i64| {
+        let still_silent = |mut expired: ExpiredProducers| {
+            let id = TopicPartition::new(expired.topic_id, expired.partition);
+            let partition = state.partitions.get(&id)?;
+            expired.producer_ids.retain(|producer_id| partition.is_silent_since(*producer_id, since_ms));
+            (!expired.producer_ids.is_empty()).then_some(expired)
+        };
+        let partitions: Vec<_> = partitions.into_iter().filter_map(still_silent).collect();
+        let expires_nothing = partitions.is_empty();
+        let event = Event::ProducersExpired(ProducersExpired { partitions });
+        Ok((if expires_nothing { Vec::new() } else { vec![event] }, ()))
     };
     Change { order: ChangeOrder::AfterBatches, check: Box::new(check) }
 }

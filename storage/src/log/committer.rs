@@ -57,20 +57,14 @@ pub(super) enum ChangeOrder {
     AfterBatches,
 }
 
-/// A change of state: a check that gives events, and an answer when they are durable.
+/// A change of state, and an answer when it is durable.
 pub(super) struct ChangeJob {
     pub(super) order: ChangeOrder,
-    pub(super) check: ChangeCheck,
+    pub(super) make: MakeChange,
 }
 
-/// Gets the assigned state and the append time.
-type ChangeCheck = Box<dyn FnOnce(&ShardState, i64) -> CheckedChange + Send>;
-
-/// What the check of a change decided.
-pub(super) struct CheckedChange {
-    pub(super) events: Vec<Event>,
-    pub(super) reply: ChangeReply,
-}
+/// Checks the change against the commit so far, and adds it.
+type MakeChange = Box<dyn FnOnce(&mut Assignment) -> ChangeReply + Send>;
 
 /// Answers a change; called once, when its events are durable or never will be.
 pub(super) type ChangeReply = Box<dyn FnOnce(Result<(), WriteError>) + Send>;
@@ -485,9 +479,7 @@ fn assign_append(assignment: &mut Assignment, job: AppendJob) -> Reply {
 }
 
 fn assign_change(assignment: &mut Assignment, job: ChangeJob) -> Reply {
-    let CheckedChange { events, reply } = (job.check)(assignment.state(), assignment.append_time_ms);
-    assignment.push_events(events);
-    Reply::Change(reply)
+    Reply::Change((job.make)(assignment))
 }
 
 fn refuse(command: Command, error: &WriteError) {
@@ -496,7 +488,7 @@ fn refuse(command: Command, error: &WriteError) {
             let refuse = |batch: Result<_, _>| batch.and_then(|_| Err(AppendError::Write(error.clone())));
             drop(job.reply.send(job.batches.into_iter().map(refuse).collect()));
         }
-        // The reply is dropped with the check, which its caller sees.
+        // The reply is dropped with the change, which its caller sees.
         Command::Change(_) => {}
         Command::Close(reply) => {
             // Whoever asked may have gone away.
@@ -528,6 +520,7 @@ fn changes_topics(event: &Event) -> bool {
         | Event::OffsetsCommitted(_)
         | Event::GroupOffsetsDeleted(_)
         | Event::TransactionEnded(_)
+        | Event::ProducersExpired(_)
         | Event::SegmentsInstalled(_)
         | Event::LogStartsMoved(_)
         | Event::ObjectsDeleted(_)

@@ -46,8 +46,12 @@ pub enum AppendError {
     ForbiddenTimestampType,
     #[error("record timestamp {timestamp} is outside of {min} to {max}")]
     InvalidTimestamp { timestamp: i64, min: i64, max: i64 },
-    #[error("transactional batches are not supported yet")]
-    TransactionalBatch,
+    #[error("transactional batch has no producer id or epoch")]
+    TransactionWithoutProducer,
+    #[error("producer {producer_id} has an open transaction, and the batch is not part of it")]
+    NonTransactionalBatch { producer_id: i64 },
+    #[error("a record has no key, and the topic keeps the newest record of each key")]
+    NullKey,
     #[error("sequence {found} of producer {producer_id} is out of order, expected {expected}")]
     OutOfOrderSequence { producer_id: i64, expected: i32, found: i32 },
     #[error("epoch {found} of producer {producer_id} is stale, the current one is {current}")]
@@ -91,6 +95,17 @@ pub enum TopicError {
 pub enum CommitOffsetError {
     #[error("unknown partition {} of topic {}", .0.partition, .0.topic_id)]
     UnknownTopicPartition(TopicPartition),
+}
+
+/// Why the transaction of a producer did not end in one partition.
+#[derive(Clone, Debug, PartialEq, Eq, Error)]
+pub enum EndTransactionError {
+    #[error("unknown partition {} of topic {}", .0.partition, .0.topic_id)]
+    UnknownTopicPartition(TopicPartition),
+    #[error("epoch {found} of producer {producer_id} is stale, the current one is {current}")]
+    StaleProducerEpoch { producer_id: i64, current: i16, found: i16 },
+    #[error("coordinator epoch {found} of producer {producer_id} is stale, the current one is {current}")]
+    StaleCoordinatorEpoch { producer_id: i64, current: i32, found: i32 },
 }
 
 /// Why records of a partition were not deleted.

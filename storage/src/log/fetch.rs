@@ -149,19 +149,18 @@ impl PartitionView {
         group
     }
 
-    /// The aborted transactions that have a record in these offsets.
+    /// The aborted transactions that have a record in these offsets, in the order of their first one.
     pub fn aborted_between(&self, from: i64, end: i64) -> Vec<AbortedTransaction> {
-        let aborted = &self.state.aborted;
-        let first = aborted.iter().position(|aborted| aborted.last_offset >= from).unwrap_or(aborted.len());
-        let overlapping = aborted.focus().narrow(first..).into_iter();
-        let overlapping =
-            overlapping.filter(|aborted| aborted.first_offset < end && aborted.last_offset >= from);
-        overlapping
-            .map(|aborted| AbortedTransaction {
-                producer_id: aborted.producer_id,
-                first_offset: aborted.first_offset,
+        let mut aborted: Vec<_> = self
+            .aborted_ranges(from, end)
+            .into_iter()
+            .map(|range| AbortedTransaction {
+                producer_id: range.producer_id,
+                first_offset: range.first_offset,
             })
-            .collect()
+            .collect();
+        aborted.sort_by_key(|aborted| aborted.first_offset);
+        aborted
     }
 
     /// Adds the batches of a block that are wanted; false when the fetch is complete.

@@ -25,6 +25,7 @@ use super::settings::LogSettings;
 use super::shared::Shared;
 use super::snapshot::Snapshot;
 use super::state::Topic;
+use super::transactions::{EndTransaction, EndedTransaction};
 use crate::format::{BatchHeader, Compression, DecompressionBudget};
 use crate::ids::{TopicId, TopicPartition};
 use crate::object::LogStore;
@@ -261,14 +262,26 @@ impl Log {
         self.change(change::put_schema(topic_id, kind.to_owned(), expected_version, bytes)).await
     }
 
+    /// Ends a transaction: writes its markers, and commits its offsets, in one commit.
+    pub async fn end_transaction(&self, transaction: EndTransaction) -> Result<EndedTransaction, WriteError> {
+        self.commit(|answer| transaction.into_job(answer)).await
+    }
+
     async fn change<T, E>(&self, change: change::Change<T, E>) -> Result<T, E>
     where
         T: Send + 'static,
         E: From<WriteError> + Send + 'static,
     {
+        self.commit(|answer| change.into_job(answer)).await
+    }
+
+    async fn commit<T, E: From<WriteError>>(
+        &self,
+        job: impl FnOnce(oneshot::Sender<Result<T, E>>) -> ChangeJob,
+    ) -> Result<T, E> {
         let writer = self.writer()?;
         let (answer, answered) = oneshot::channel();
-        let job: ChangeJob = change.into_job(answer);
+        let job = job(answer);
         writer.commands.send(Command::Change(job)).await.map_err(|_| self.write_error())?;
         answered.await.map_err(|_| self.write_error())?
     }

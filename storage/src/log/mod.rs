@@ -23,6 +23,7 @@ mod keys;
 mod maintenance;
 mod open;
 mod pinned;
+mod pending;
 mod put;
 mod reader;
 mod retry;
@@ -34,6 +35,8 @@ mod time_lookup;
 pub mod topic_config;
 pub mod topic_name;
 mod trouble;
+mod transactions;
+pub mod verify;
 mod walk;
 
 #[cfg(test)]
@@ -44,8 +47,8 @@ mod tests;
 pub use append::{Appended, PartitionAppend};
 pub use changes::Changes;
 pub use error::{
-    AppendError, CommitOffsetError, CreateTopicError, DeleteRecordsError, FetchError, MaintenanceError,
-    OpenError, PutSchemaError, TopicError, WriteError,
+    AppendError, CommitOffsetError, CreateTopicError, DeleteRecordsError, EndTransactionError, FetchError,
+    MaintenanceError, OpenError, PutSchemaError, TopicError, WriteError,
 };
 pub use fetch::{AbortedTransaction, FetchOptions, Fetched, FirstBatch};
 pub use handle::{CreateTopic, Log, LogStats, OffsetCommit, PendingAppend};
@@ -55,3 +58,4 @@ pub use snapshot::{Bounds, Isolation, PartitionView, ShardStats, Snapshot};
 pub use state::{AbortedRange, Block, CommittedOffset, InstalledSlice, MaxTimestamp, Schema, Topic};
 pub use time_lookup::TimestampedOffset;
 pub use topic_config::{ConfigEntry, ConfigError, ConfigKind, RetentionReference, TopicConfig};
+pub use transactions::{EndTransaction, EndedTransaction, GroupOffsets};

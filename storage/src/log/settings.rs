@@ -111,6 +111,10 @@ impl Default for MaintenanceSettings {
     fn default() -> Self {
         const GIB: u64 = 1024 * MIB as u64;
         Self {
+    /// What is known of a producer of a partition is forgotten when it was silent for this time
+    /// (Kafka's `producer.id.expiration.ms`).
+    pub producer_expiration: Duration,
+    pub producer_expiry_interval: Duration,
             compaction_bytes: 64 * MIB as u64,
             compaction_objects: None,
             compaction_interval: Duration::from_secs(60),
@@ -139,6 +143,8 @@ impl Default for MaintenanceSettings {
 impl MaintenanceSettings {
     pub(super) fn compaction_objects(&self, place: StorePlace) -> u64 {
         self.compaction_objects.unwrap_or(match place {
+            producer_expiration: Duration::from_secs(24 * 3600),
+            producer_expiry_interval: Duration::from_secs(10 * 60),
             StorePlace::Local => 16_384,
             StorePlace::Remote => 256,
         })

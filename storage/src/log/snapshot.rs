@@ -246,8 +246,8 @@ impl PartitionView {
     /// The aborted transactions that have a record in the offsets `from..end`, each with the offset of
     /// its marker.
     pub fn aborted_ranges(&self, from: i64, end: i64) -> Vec<AbortedRange> {
-        let overlaps = |range: &&AbortedRange| range.first_offset < end && range.last_offset >= from;
-        self.state.aborted.iter().filter(overlaps).copied().collect()
+        let overlapping = self.state.aborted_from(from).filter(|range| range.first_offset < end);
+        overlapping.copied().collect()
     }
 
     /// The blocks that are not compacted yet, in ascending order of offsets.

@@ -281,6 +281,11 @@ impl TopicConfig {
         self.get(CLEANUP_POLICY).split(',').any(|policy| policy.trim() == "delete")
     }
 
+    /// Whether the cleanup policy keeps only the newest record of each key.
+    pub fn compacts(&self) -> bool {
+        self.get(CLEANUP_POLICY).split(',').any(|policy| policy.trim() == "compact")
+    }
+
     /// The size beyond which the oldest records of a partition are deleted.
     pub fn retention_bytes(&self) -> Option<u64> {
         u64::try_from(self.integer(RETENTION_BYTES)).ok()

@@ -180,6 +180,22 @@ pub(super) struct TransactionEndedMessage {
 }
 
 #[derive(Clone, PartialEq, Message)]
+pub(super) struct ProducersExpiredMessage {
+    #[prost(message, repeated, tag = "1")]
+    pub(super) partitions: Vec<ExpiredProducersMessage>,
+}
+
+#[derive(Clone, PartialEq, Message)]
+pub(super) struct ExpiredProducersMessage {
+    #[prost(bytes = "vec", tag = "1")]
+    pub(super) topic_id: Vec<u8>,
+    #[prost(int32, tag = "2")]
+    pub(super) partition: i32,
+    #[prost(int64, repeated, tag = "3")]
+    pub(super) producer_ids: Vec<i64>,
+}
+
+#[derive(Clone, PartialEq, Message)]
 pub(super) struct SegmentsInstalledMessage {
     #[prost(message, repeated, tag = "1")]
     pub(super) objects: Vec<InstalledObjectMessage>,

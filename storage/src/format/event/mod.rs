@@ -19,7 +19,7 @@ use super::FORMAT_VERSION;
 use super::slice::Slice;
 use crate::ids::{ObjectId, ShardId, TopicId};
 
-/// The kind numbers. 11-15 are free for topics and groups, 17-31 for transactions, 35-47 for
+/// The kind numbers. 11-15 are free for topics and groups, 18-31 for transactions, 35-47 for
 /// segments, compaction and retention, 48-63 for users and ACLs, 65-79 for repairs.
 mod kind {
     pub(super) const OPENED: u16 = 1;
@@ -33,6 +33,7 @@ mod kind {
     pub(super) const GROUP_OFFSETS_DELETED: u16 = 9;
     pub(super) const SCHEMA_PUT: u16 = 10;
     pub(super) const TRANSACTION_ENDED: u16 = 16;
+    pub(super) const PRODUCERS_EXPIRED: u16 = 17;
     pub(super) const SEGMENTS_INSTALLED: u16 = 32;
     pub(super) const LOG_STARTS_MOVED: u16 = 33;
     pub(super) const OBJECTS_DELETED: u16 = 34;
@@ -136,6 +137,20 @@ pub struct TransactionEnded {
 pub enum TransactionResult {
     Abort,
     Commit,
+}
+
+/// What is known of some producers is forgotten: they were silent for too long.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct ProducersExpired {
+    pub partitions: Vec<ExpiredProducers>,
+}
+
+/// Producers of one partition.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct ExpiredProducers {
+    pub topic_id: TopicId,
+    pub partition: i32,
+    pub producer_ids: Vec<i64>,
 }
 
 /// Slices of segments take the place of what was there: of blocks of the WAL, or of older slices.
@@ -260,6 +275,7 @@ pub enum Event {
     GroupOffsetsDeleted(GroupOffsetsDeleted),
     SchemaPut(SchemaPut),
     TransactionEnded(TransactionEnded),
+    ProducersExpired(ProducersExpired),
     SegmentsInstalled(SegmentsInstalled),
     LogStartsMoved(LogStartsMoved),
     ObjectsDeleted(ObjectsDeleted),
@@ -297,6 +313,7 @@ impl Event {
             Self::GroupOffsetsDeleted(_) => kind::GROUP_OFFSETS_DELETED,
             Self::SchemaPut(_) => kind::SCHEMA_PUT,
             Self::TransactionEnded(_) => kind::TRANSACTION_ENDED,
+            Self::ProducersExpired(_) => kind::PRODUCERS_EXPIRED,
             Self::SegmentsInstalled(_) => kind::SEGMENTS_INSTALLED,
             Self::LogStartsMoved(_) => kind::LOG_STARTS_MOVED,
             Self::ObjectsDeleted(_) => kind::OBJECTS_DELETED,
@@ -309,6 +326,7 @@ impl Event {
         match self {
             Self::ProducerBatches(event) if event.batches.iter().any(|batch| batch.transactional) => 2,
             Self::TransactionEnded(_)
+            | Self::ProducersExpired(_)
             | Self::SegmentsInstalled(_)
             | Self::LogStartsMoved(_)
             | Self::ObjectsDeleted(_)
@@ -373,6 +391,7 @@ fn decode_message(kind: u16, min_reader_version: u16, message: &[u8]) -> Result<
         kind::GROUP_OFFSETS_DELETED => wire::decode(message, Event::GroupOffsetsDeleted),
         kind::SCHEMA_PUT => wire::decode(message, Event::SchemaPut),
         kind::TRANSACTION_ENDED => wire::decode(message, Event::TransactionEnded),
+        kind::PRODUCERS_EXPIRED => wire::decode(message, Event::ProducersExpired),
         kind::SEGMENTS_INSTALLED => wire::decode(message, Event::SegmentsInstalled),
         kind::LOG_STARTS_MOVED => wire::decode(message, Event::LogStartsMoved),
         kind::OBJECTS_DELETED => wire::decode(message, Event::ObjectsDeleted),

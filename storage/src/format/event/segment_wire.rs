@@ -1,13 +1,14 @@
-//! Between the events about transactions, segments, log starts and losses and their messages.
+//! Between the events about transactions, producers that expired, segments, log starts and losses and their messages.
 
 use super::messages::{
-    InstalledObjectMessage, LogStartMessage, LogStartsMovedMessage, LossAcceptedMessage, LostRangeMessage,
-    ObjectsDeletedMessage, PartitionInstallMessage, SegmentsInstalledMessage, TransactionEndedMessage,
+    ExpiredProducersMessage, InstalledObjectMessage, LogStartMessage, LogStartsMovedMessage,
+    LossAcceptedMessage, LostRangeMessage, ObjectsDeletedMessage, PartitionInstallMessage,
+    ProducersExpiredMessage, SegmentsInstalledMessage, TransactionEndedMessage,
 };
 use super::wire::{Wire, id_bytes, id_of};
 use super::{
-    InstalledObject, LogStart, LogStartsMoved, LossAccepted, LostRange, ObjectsDeleted, PartitionInstall,
-    SegmentsInstalled, TransactionEnded, TransactionResult,
+    ExpiredProducers, InstalledObject, LogStart, LogStartsMoved, LossAccepted, LostRange, ObjectsDeleted,
+    PartitionInstall, ProducersExpired, SegmentsInstalled, TransactionEnded, TransactionResult,
 };
 use crate::format::slice::{Slice, object_id_of};
 
@@ -49,6 +50,30 @@ impl Wire for TransactionEnded {
             result,
             marker_offset: message.marker_offset,
         })
+    }
+}
+
+impl Wire for ProducersExpired {
+    type Message = ProducersExpiredMessage;
+
+    fn to_message(&self) -> Self::Message {
+        let expired = |expired: &ExpiredProducers| ExpiredProducersMessage {
+            topic_id: id_bytes(&expired.topic_id),
+            partition: expired.partition,
+            producer_ids: expired.producer_ids.clone(),
+        };
+        ProducersExpiredMessage { partitions: self.partitions.iter().map(expired).collect() }
+    }
+
+    fn from_message(message: Self::Message) -> Result<Self, String> {
+        let expired_of = |message: ExpiredProducersMessage| {
+            Ok::<_, String>(ExpiredProducers {
+                topic_id: id_of(&message.topic_id)?,
+                partition: message.partition,
+                producer_ids: message.producer_ids,
+            })
+        };
+        Ok(Self { partitions: message.partitions.into_iter().map(expired_of).collect::<Result<_, _>>()? })
     }
 }
 

@@ -151,6 +151,12 @@ fn producer_event() -> impl Strategy<Value = Event> {
         (topic_id(), any::<i32>(), vec(batch, 0..4)).prop_map(|(topic_id, partition, batches)| {
             Event::ProducerBatches(ProducerBatches { topic_id, partition, batches })
         }),
+        (topic_id(), any::<i32>(), vec(any::<i64>(), 0..4)).prop_map(
+            |(topic_id, partition, producer_ids)| {
+                let partitions = vec![ExpiredProducers { topic_id, partition, producer_ids }];
+                Event::ProducersExpired(ProducersExpired { partitions })
+            }
+        ),
     ]
 }
 

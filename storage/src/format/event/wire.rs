@@ -42,6 +42,7 @@ pub(super) fn encode(event: &Event, out: &mut Vec<u8>) {
         Event::GroupOffsetsDeleted(event) => put(event, out),
         Event::SchemaPut(event) => put(event, out),
         Event::TransactionEnded(event) => put(event, out),
+        Event::ProducersExpired(event) => put(event, out),
         Event::SegmentsInstalled(event) => put(event, out),
         Event::LogStartsMoved(event) => put(event, out),
         Event::ObjectsDeleted(event) => put(event, out),

@@ -117,6 +117,12 @@ pub struct ProducerEntry {
     /// The newest batches, the oldest first.
     #[prost(message, repeated, tag = "5")]
     pub batches: Vec<BatchEntry>,
+    /// Of the newest transaction marker.
+    #[prost(sint32, optional, tag = "6")]
+    pub coordinator_epoch: Option<i32>,
+    /// When the newest batch or marker was appended.
+    #[prost(sint64, tag = "7")]
+    pub updated_at_ms: i64,
 }
 
 #[derive(Clone, PartialEq, Message)]

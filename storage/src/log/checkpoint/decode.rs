@@ -147,6 +147,8 @@ impl StateBuilder {
             };
             producer.push(producer_epoch, batch);
         }
+        producer.coordinator_epoch = entry.coordinator_epoch.unwrap_or(-1);
+        producer.updated_at_ms = producer.updated_at_ms.max(entry.updated_at_ms);
         if self.producers.as_ref().is_none_or(|(current, _)| *current != id) {
             self.end_producers()?;
             self.producers = Some((id, OrdMap::new()));

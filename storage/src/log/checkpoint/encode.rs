@@ -227,6 +227,8 @@ fn producers(state: &ShardState) -> Entries<'_> {
                 producer_id: *producer_id,
                 producer_epoch: i32::from(producer.producer_epoch),
                 batches: batches.collect(),
+                coordinator_epoch: (producer.coordinator_epoch >= 0).then_some(producer.coordinator_epoch),
+                updated_at_ms: producer.updated_at_ms,
             };
             let mut key = partition_key(*id);
             key.extend_from_slice(&producer_id.to_be_bytes());

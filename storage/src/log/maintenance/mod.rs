@@ -7,6 +7,7 @@
 //! which something is due.
 
 mod collector;
+mod expire;
 mod inputs;
 mod install;
 mod plan;
@@ -82,6 +83,7 @@ struct Due {
     retained: Duration,
     swept: Option<Duration>,
     retry_at: Option<Duration>,
+    expired: Duration,
 }
 
 impl Maintainer {
@@ -102,6 +104,7 @@ impl Maintainer {
             retained: now,
             swept: None,
             retry_at: None,
+            expired: now,
         };
         let damaged = HashSet::new();
         Self { shared, settings, place, commands, requests, collector, checkpoint, damaged, due }
@@ -182,6 +185,9 @@ impl Maintainer {
             self.merge().await?;
         }
         if self.is_checkpoint_due() {
+        if self.time_to_expiry().is_zero() {
+            self.expire_producers().await?;
+        }
             self.write_checkpoint().await?;
         }
         if self.collector.is_due(&self.shared.durable(), self.now()) {
@@ -260,7 +266,8 @@ impl Maintainer {
         let retention =
             self.has_retention().then(|| until(self.due.retained, self.settings.retention_interval));
         let collection = self.collector.time_left(&state, now);
-        [compaction, checkpoint, retention, collection].into_iter().flatten().min()
+        let expiry = Some(self.time_to_expiry());
+        [compaction, checkpoint, retention, collection, expiry].into_iter().flatten().min()
     }
 
     async fn retain(&mut self) -> Result<(), MaintenanceError> {

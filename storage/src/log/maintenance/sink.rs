@@ -11,7 +11,7 @@ use crate::format::segment::{SegmentBuilder, SegmentHeader};
 use crate::format::slice::{LossAcceptance, SliceData};
 use crate::format::{BlockEntry, Slice};
 use crate::ids::{ObjectId, TopicPartition};
-use crate::log::assign::BLOCK_BYTES;
+use crate::log::pending::BLOCK_BYTES;
 use crate::log::shared::Shared;
 use crate::object::{LargeObject, StoreError};
 

@@ -13,7 +13,7 @@ use super::partition::Dropped;
 use super::{CommittedOffset, PartitionState, ProducerBatch, ProducerState, Schema, ShardState, Topic};
 use crate::format::event::{
     GroupOffsetsDeleted, LogStart, LossAccepted, OffsetsCommitted, Opened, PartitionInstall, PartitionsAdded,
-    ProducerBatches, SchemaPut, SegmentsInstalled, TopicConfigSet, TopicCreated, TopicDeleted,
+    ProducerBatches, ProducersExpired, SchemaPut, SegmentsInstalled, TopicConfigSet, TopicCreated, TopicDeleted,
     TransactionEnded,
 };
 use crate::format::slice::{LossAcceptance, SliceData};
@@ -93,7 +93,8 @@ impl ShardState {
             Event::OffsetsCommitted(event) => self.commit_offsets(event),
             Event::GroupOffsetsDeleted(event) => self.delete_group_offsets(event),
             Event::SchemaPut(event) => self.put_schema(event),
-            Event::TransactionEnded(event) => self.end_transaction(event),
+            Event::TransactionEnded(event) => self.end_transaction(event, at),
+            Event::ProducersExpired(event) => self.expire_producers(event),
             Event::SegmentsInstalled(event) => self.install_segments(event, at),
             Event::LogStartsMoved(event) => {
                 event.partitions.iter().try_for_each(|start| self.move_log_start(start, at))
@@ -240,9 +241,19 @@ impl ShardState {
         Ok(())
     }
 
-    fn end_transaction(&mut self, event: &TransactionEnded) -> Result<(), String> {
+    fn end_transaction(&mut self, event: &TransactionEnded, at: AppliedAt) -> Result<(), String> {
         let partition = self.partition_mut(TopicPartition::new(event.topic_id, event.partition))?;
-        partition.end_transaction(event);
+        partition.end_transaction(event, at.append_time_ms);
+        Ok(())
+    }
+
+    fn expire_producers(&mut self, event: &ProducersExpired) -> Result<(), String> {
+        for expired in &event.partitions {
+            let partition = self.partition_mut(TopicPartition::new(expired.topic_id, expired.partition))?;
+            for producer_id in &expired.producer_ids {
+                partition.producers.remove(producer_id);
+            }
+        }
         Ok(())
     }
 

@@ -163,14 +163,31 @@ impl PartitionState {
         first.map_or(self.next_offset, |first| (*first).max(self.log_start_offset))
     }
 
-    /// Notes the end of a transaction.
-    pub(in crate::log) fn end_transaction(&mut self, event: &TransactionEnded) {
+    /// Notes the end of a transaction, whose marker was appended at a time.
+    pub(in crate::log) fn end_transaction(&mut self, event: &TransactionEnded, append_time_ms: i64) {
+        self.producers
+            .entry(event.producer_id)
+            .or_insert_with(|| ProducerState::new(event.producer_epoch))
+            .mark(event.producer_epoch, event.coordinator_epoch, append_time_ms);
         let first_offset = self.open_transactions.remove(&event.producer_id);
         if let (TransactionResult::Abort, Some(first_offset)) = (event.result, first_offset) {
             let last_offset = event.marker_offset;
             let producer_id = event.producer_id;
             self.aborted.push_back(AbortedRange { producer_id, first_offset, last_offset });
         }
+    }
+
+    /// The aborted transactions whose markers are at or after an offset.
+    pub(in crate::log) fn aborted_from(&self, offset: i64) -> impl Iterator<Item = &AbortedRange> {
+        let first = first_where(&self.aborted, |aborted| aborted.last_offset >= offset);
+        self.aborted.focus().narrow(first..).into_iter()
+    }
+
+    /// Whether a producer has not been heard of since a time, and has no open transaction.
+    pub(in crate::log) fn is_silent_since(&self, producer_id: i64, since_ms: i64) -> bool {
+        let is_silent = |producer: &ProducerState| producer.updated_at_ms < since_ms;
+        self.producers.get(&producer_id).is_some_and(is_silent)
+            && !self.open_transactions.contains_key(&producer_id)
     }
 
     /// Moves the log start and drops what is wholly below it; gives the dropped slices and the bytes

@@ -22,6 +22,10 @@ pub struct ProducerBatch {
 pub struct ProducerState {
     pub producer_epoch: i16,
     pub batches: VecDeque<ProducerBatch>,
+    /// Of the newest transaction marker; -1 before the first.
+    pub coordinator_epoch: i32,
+    /// When the newest batch or marker was appended.
+    pub updated_at_ms: i64,
 }
 
 /// What a batch is, held against the state of its producer.
@@ -50,24 +54,39 @@ impl ProducerState {
         }
         match self.batches.back() {
             Some(batch) => expect_sequence(next_sequence(batch.last_sequence), base_sequence),
-            None => SequenceCheck::Next,
+            // Only a marker was seen of this epoch.
+            None => expect_sequence(0, base_sequence),
         }
     }
 
     /// Adds an appended batch.
     pub fn push(&mut self, producer_epoch: i16, batch: ProducerBatch) {
-        if producer_epoch != self.producer_epoch {
-            self.producer_epoch = producer_epoch;
-            self.batches.clear();
-        }
+        self.set_epoch(producer_epoch);
+        self.updated_at_ms = self.updated_at_ms.max(batch.append_time_ms);
         if self.batches.len() == PRODUCER_BATCHES_KEPT {
             self.batches.pop_front();
         }
         self.batches.push_back(batch);
     }
 
+    /// Notes an appended transaction marker. A higher producer epoch fences the producer: its older
+    /// batches are stale from then on (KIP-890).
+    pub fn mark(&mut self, producer_epoch: i16, coordinator_epoch: i32, append_time_ms: i64) {
+        self.set_epoch(producer_epoch);
+        self.coordinator_epoch = coordinator_epoch;
+        self.updated_at_ms = self.updated_at_ms.max(append_time_ms);
+    }
+
+    fn set_epoch(&mut self, producer_epoch: i16) {
+        if producer_epoch != self.producer_epoch {
+            self.producer_epoch = producer_epoch;
+            self.batches.clear();
+        }
+    }
+
     pub fn new(producer_epoch: i16) -> Self {
-        Self { producer_epoch, batches: VecDeque::with_capacity(PRODUCER_BATCHES_KEPT) }
+        let batches = VecDeque::with_capacity(PRODUCER_BATCHES_KEPT);
+        Self { producer_epoch, batches, coordinator_epoch: -1, updated_at_ms: -1 }
     }
 }
 
@@ -108,6 +127,18 @@ mod tests {
         assert_eq!(state(&[(0, 4)]).check(4, 0, 0), SequenceCheck::Next);
         assert_eq!(state(&[(0, 4)]).check(4, 5, 5), SequenceCheck::OutOfOrder { expected: 0 });
         assert_eq!(state(&[(0, 4)]).check(2, 5, 5), SequenceCheck::StaleEpoch { current: 3 });
+    }
+
+    #[test]
+    fn a_marker_of_a_higher_epoch_fences_and_its_epoch_starts_at_zero() {
+        let mut state = state(&[(0, 4)]);
+        state.mark(3, 1, 50);
+        assert_eq!(state.check(3, 5, 5), SequenceCheck::Next);
+        state.mark(4, 1, 60);
+        assert_eq!(state.check(3, 5, 5), SequenceCheck::StaleEpoch { current: 4 });
+        assert_eq!(state.check(4, 5, 5), SequenceCheck::OutOfOrder { expected: 0 });
+        assert_eq!(state.check(4, 0, 0), SequenceCheck::Next);
+        assert_eq!((state.coordinator_epoch, state.updated_at_ms), (1, 60));
     }
 
     #[test]
