@@ -1,5 +1,6 @@
 //! The data directory and the log in it: opened, probed, replayed.
 
+use std::net::SocketAddr;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -12,16 +13,18 @@ use strandline_storage::seam::Seams;
 use crate::config::{self, Config};
 use crate::failure::Failure;
 
-/// Opens the log for writing: this process becomes its one writer.
+/// Opens the log for writing: this process becomes its one writer. Where it listens for Kafka clients
+/// is what a process is told that it takes the log from.
 ///
 /// # Errors
 /// One sentence that names the path and what is wrong; nothing has been changed then.
-pub async fn open_log(config: &Config, seams: &Seams) -> Result<Log, Failure> {
+pub async fn open_log(config: &Config, listens_at: SocketAddr, seams: &Seams) -> Result<Log, Failure> {
     let settings = config.store_settings();
     let store = open_store(parse_location(&config.data)?, move |location| location.open(&settings)).await?;
     probe(store.as_ref(), seams.rng.as_ref()).await.map_err(Failure::failed)?;
     let started = seams.clock.monotonic();
-    let log = Log::open(store, log_settings(config), seams.clone()).await.map_err(Failure::failed)?;
+    let log =
+        Log::open(store, log_settings(config, listens_at), seams.clone()).await.map_err(Failure::failed)?;
     let elapsed: Duration = seams.clock.monotonic().saturating_sub(started);
     tracing::info!("opened the log in {} ms", elapsed.as_millis());
     Ok(log)
@@ -66,10 +69,11 @@ async fn open_store(
     Ok(Arc::new(CountingStore::new(store)))
 }
 
-fn log_settings(config: &Config) -> LogSettings {
+fn log_settings(config: &Config, listens_at: SocketAddr) -> LogSettings {
+    let address = config.kafka.advertise.as_ref().map_or(listens_at.to_string(), ToString::to_string);
     LogSettings {
         node: format!("process {}", std::process::id()),
-        address: config.kafka.advertise.as_ref().unwrap_or(&config.kafka.listen).to_string(),
+        address,
         linger: config.storage.linger.map(|linger| linger.0),
         commit_bytes_max: config.storage.commit_bytes_max.as_usize(),
         pending_bytes_max: config.storage.pending_bytes_max.as_usize(),

@@ -37,7 +37,7 @@ pub async fn run(config: Config, metrics: PrometheusHandle) -> Result<(), Failur
     let mut parts = Parts::default();
     parts.spawn_http(listeners.http, readiness.clone(), metrics.clone(), stopper.handle());
     let log = tokio::select! {
-        log = open::open_log(&config, &seams) => log?,
+        log = open::open_log(&config, ports.kafka, &seams) => log?,
         signal = signals.received() => {
             tracing::info!("{signal} while opening the log");
             return Ok(());

@@ -4,7 +4,7 @@
 //! discovery of columns behind it; queries report the damage, not this reader.
 
 use strandline_storage::format::record_batch::{DecompressionBudget, Records};
-use strandline_storage::log::{FetchError, FetchOptions, FirstBatch, Isolation, PartitionView};
+use strandline_storage::log::{AbortedRange, FetchError, FetchOptions, FirstBatch, Isolation, PartitionView};
 
 use super::topic::TopicInference;
 
@@ -53,8 +53,9 @@ pub async fn observe_step(
     };
     let next = match view.fetch(options).await {
         Ok(fetched) => {
+            let aborted = view.aborted_ranges(from, fetched.next_offset);
             for batch in &fetched.batches {
-                observe_batch(topic, partition, batch, from..end);
+                observe_batch(topic, partition, batch, from..end, &aborted);
             }
             // Whole batches were asked for, so none at all means that nothing is left before the end.
             if fetched.batches.is_empty() { end } else { fetched.next_offset }
@@ -72,10 +73,16 @@ fn observe_batch(
     partition: i32,
     batch: &bytes::Bytes,
     offsets: std::ops::Range<i64>,
+    aborted: &[AbortedRange],
 ) {
     let mut budget = DecompressionBudget::new(DECOMPRESSED_BYTES_MAX);
     let Ok(records) = Records::decode(batch, &mut budget) else { return };
-    if records.header().is_control() {
+    let header = records.header();
+    let is_aborted = |range: &AbortedRange| {
+        range.producer_id == header.producer_id
+            && (range.first_offset..=range.last_offset).contains(&header.base_offset)
+    };
+    if header.is_control() || (header.is_transactional() && aborted.iter().any(is_aborted)) {
         return;
     }
     for record in records.iter() {

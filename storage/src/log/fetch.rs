@@ -3,13 +3,14 @@
 use bytes::Bytes;
 
 use super::error::FetchError;
+use super::reader::READ_BYTES_MAX;
 use super::snapshot::{BlockList, Isolation, PartitionView};
 use super::state::Block;
 use crate::format::split_batches;
 
 /// Blocks are read in groups of about this many bytes, so that a fetch holds little more than it
 /// returns.
-const READ_BYTES: usize = 4 * 1024 * 1024;
+const READ_BYTES: usize = READ_BYTES_MAX as usize;
 
 /// What to do with a first batch that is larger than the budget.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -112,7 +113,9 @@ impl PartitionView {
                 return Ok(false);
             }
             index += group.len();
-            let bytes = self.read_blocks(&group).await?;
+            let count = group.len();
+            let group = self.with_blocks_ahead(list, index, group);
+            let bytes = self.reader.read_first(&group, count).await?;
             for (block, bytes) in group.iter().zip(bytes) {
                 if !self.add_block(block, bytes, end, options, fetched)? {
                     return Ok(false);
@@ -120,6 +123,23 @@ impl PartitionView {
             }
         }
         Ok(true)
+    }
+
+    /// The group with the blocks after it that one request may read as well: the next fetch will ask
+    /// for them.
+    fn with_blocks_ahead(&self, list: &BlockList, index: usize, mut group: Vec<Block>) -> Vec<Block> {
+        if !self.reader.reads_ahead() {
+            return group;
+        }
+        let mut bytes: u64 = group.iter().map(|block| u64::from(block.length)).sum();
+        for block in (index..).map_while(|index| self.block_of(list, index)) {
+            bytes += u64::from(block.length);
+            if bytes > READ_BYTES_MAX {
+                break;
+            }
+            group.push(block);
+        }
+        group
     }
 
     /// The next blocks to read together, as many as the rest of the budget asks for.

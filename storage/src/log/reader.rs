@@ -18,7 +18,7 @@ use crate::ids::{BlockObject, ShardId, WalPosition};
 use crate::object::{BlockCache, BlockKey, LogStore, StoreError};
 
 /// A run of adjacent blocks is read in one request up to this many bytes.
-const READ_BYTES_MAX: u64 = 4 * 1024 * 1024;
+pub(super) const READ_BYTES_MAX: u64 = 8 * 1024 * 1024;
 
 #[derive(Debug)]
 pub(super) struct BlockReader {
@@ -72,12 +72,6 @@ impl BlockReader {
         &self.cache
     }
 
-    /// Whether a block can be had without asking the store, apart from the cache.
-    pub(super) fn in_tail(&self, block: &Block) -> bool {
-        let BlockObject::Wal(position) = block.object else { return false };
-        self.tail.lock().expect("no holder of the lock panics").objects.contains_key(&position)
-    }
-
     /// A whole object, if it is in the tail.
     pub(super) fn tail_object(&self, position: WalPosition) -> Option<Bytes> {
         self.tail.lock().expect("no holder of the lock panics").objects.get(&position).cloned()
@@ -94,9 +88,15 @@ impl BlockReader {
     /// The bytes of each block. Adjacent blocks of one object that are not in memory are read in one
     /// request.
     pub(super) async fn read(&self, blocks: &[Block]) -> Result<Vec<Bytes>, FetchError> {
-        let mut found = Vec::with_capacity(blocks.len());
+        self.read_first(blocks, blocks.len()).await
+    }
+
+    /// The bytes of the first `count` blocks. Those after them are read as well where that takes no
+    /// request of its own, and are kept in the cache.
+    pub(super) async fn read_first(&self, blocks: &[Block], count: usize) -> Result<Vec<Bytes>, FetchError> {
+        let mut found = Vec::with_capacity(count);
         let mut ahead = HashMap::new();
-        for (index, block) in blocks.iter().enumerate() {
+        for (index, block) in blocks[..count].iter().enumerate() {
             if let Some(bytes) = self.tail_block(block) {
                 found.push(bytes);
                 continue;
@@ -104,7 +104,21 @@ impl BlockReader {
             let load = self.load(block, &blocks[index..], &mut ahead);
             found.push(self.cache.get_or_load(self.cache_key(block), load).await?);
         }
+        for block in &blocks[count..] {
+            let Some(bytes) = ahead.remove(&block.position) else { break };
+            // What is damaged is reported to whoever asks for it.
+            if self.verify(block, &bytes).is_ok() {
+                let kept = async { Ok::<_, FetchError>(bytes) };
+                self.cache.get_or_load(self.cache_key(block), kept).await?;
+            }
+        }
         Ok(found)
+    }
+
+    /// Whether it pays to read more than is asked for: a request to a remote store costs more than
+    /// its bytes.
+    pub(super) fn reads_ahead(&self) -> bool {
+        !self.store.linger_default().is_zero()
     }
 
     /// Reads a block together with those after it that are adjacent; these are kept in `ahead` until

@@ -295,11 +295,6 @@ impl PartitionView {
         usize::try_from(bytes).unwrap_or(usize::MAX)
     }
 
-    /// Whether a block is in memory without the cache.
-    pub fn in_memory(&self, block: &Block) -> bool {
-        self.reader.in_tail(block)
-    }
-
     /// The bytes of some blocks: whole batches, one after the other.
     pub async fn read_blocks(&self, blocks: &[Block]) -> Result<Vec<Bytes>, FetchError> {
         self.reader.read(blocks).await

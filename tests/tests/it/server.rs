@@ -1,7 +1,8 @@
 //! The real binary as a child process: started on free ports, waited for, killed, started again.
 
-use std::io::{BufRead, BufReader};
-use std::net::SocketAddr;
+use std::fs::File;
+use std::io::{BufRead, BufReader, Read, Write};
+use std::net::{SocketAddr, TcpStream};
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, ExitStatus, Output, Stdio};
 use std::sync::{OnceLock, mpsc};
@@ -12,6 +13,8 @@ use tempfile::TempDir;
 /// How long a start may take, also on a busy machine.
 const READY_BOUND: Duration = Duration::from_secs(120);
 const ANY_PORT: &str = "127.0.0.1:0";
+/// The file in a server's directory for its standard error.
+const ERRORS: &str = "errors.log";
 
 /// The path of the binary under test.
 pub fn binary() -> &'static Path {
@@ -92,6 +95,56 @@ impl Server {
         data_of(&self.directory)
     }
 
+    /// Starts on an object store, with settings from the environment.
+    pub fn start_on(url: &str, environment: &[(&str, String)]) -> Self {
+        let directory = tempfile::tempdir().expect("a temporary directory");
+        let errors = File::create(directory.path().join(ERRORS)).expect("a file for what is said");
+        let mut command = command();
+        command.envs(environment.iter().map(|(name, value)| (name, value))).stderr(errors);
+        Self::start_as(command, PathBuf::from(url), directory)
+    }
+
+    /// Starts by a command that runs the binary with the rest of its arguments; it gets the directory
+    /// of the server.
+    pub fn start_in(wrap: impl FnOnce(&str) -> Command, environment: &[(&str, &str)]) -> Self {
+        let directory = tempfile::tempdir().expect("a temporary directory");
+        let mut command = wrap(directory.path().to_str().expect("the path is text"));
+        command.envs(environment.iter().copied());
+        let data = data_of(&directory);
+        Self::start_as(command, data, directory)
+    }
+
+    fn start_as(mut command: Command, data: PathBuf, directory: TempDir) -> Self {
+        let ports = [ANY_PORT, ANY_PORT, ANY_PORT].map(str::to_owned);
+        command.stdout(Stdio::piped());
+        let (child, [kafka, pg, http]) = wait_until_ready(serve(command, &data, &ports, &[]));
+        Self { child, directory, extra: Vec::new(), kafka, pg, http }
+    }
+
+    /// The directory that goes when the server is dropped.
+    pub fn directory(&self) -> &Path {
+        self.directory.path()
+    }
+
+    pub fn process_id(&self) -> u32 {
+        self.child.id()
+    }
+
+    /// What a server on an object store said on standard error.
+    pub fn error_output(&self) -> String {
+        std::fs::read_to_string(self.directory.path().join(ERRORS)).expect("the file is there")
+    }
+
+    /// Status and text of a page of the HTTP port.
+    pub fn http_get(&self, path: &str) -> (u16, String) {
+        let mut stream = TcpStream::connect(self.http).expect("the HTTP port listens");
+        write!(stream, "GET {path} HTTP/1.1\r\nHost: test\r\nConnection: close\r\n\r\n").expect("it reads");
+        let mut answer = String::new();
+        stream.read_to_string(&mut answer).expect("it answers with text");
+        let status = answer.split(' ').nth(1).and_then(|status| status.parse().ok());
+        (status.expect("the answer has a status"), answer)
+    }
+
     /// SIGKILL: nothing is drained.
     pub fn kill(&mut self) {
         self.child.kill().expect("the server is ours to kill");
@@ -158,7 +211,10 @@ fn serve(mut command: Command, data: &Path, ports: &[String; 3], extra: &[String
 fn spawn(data: &Path, ports: &[String; 3], extra: &[String]) -> (Child, [SocketAddr; 3]) {
     let mut command = command();
     command.stdout(Stdio::piped());
-    let mut child = serve(command, data, ports, extra);
+    wait_until_ready(serve(command, data, ports, extra))
+}
+
+fn wait_until_ready(mut child: Child) -> (Child, [SocketAddr; 3]) {
     let output = child.stdout.take().expect("standard output is piped");
     let (sender, receiver) = mpsc::channel();
     std::thread::spawn(move || {
