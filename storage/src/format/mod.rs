@@ -12,6 +12,8 @@
 
 pub mod claim;
 pub mod cluster;
+#[cfg(test)]
+mod corpus_tests;
 mod envelope;
 pub mod event;
 pub mod page;

@@ -1,0 +1,8 @@
+//! Any bytes through [`targets::events`].
+
+#![no_main]
+
+use libfuzzer_sys::fuzz_target;
+use strandline_fuzz::targets;
+
+fuzz_target!(|bytes: &[u8]| targets::events(bytes));
