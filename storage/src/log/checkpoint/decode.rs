@@ -60,18 +60,20 @@ impl StateBuilder {
     /// Slices that are in no segment of the checkpoint.
     pub(super) fn finish(mut self) -> Result<ShardState, String> {
         self.end_producers()?;
-        let mut tail_bytes = 0;
+        let (mut tail_bytes, mut producer_count) = (0, 0);
         let ids: Vec<_> = self.state.partitions.keys().copied().collect();
         for id in ids {
             let partition = self.partition_mut(id)?;
             partition.finish_restore();
             let partition = partition.clone();
             tail_bytes += partition.blocks.iter().map(|block| u64::from(block.length)).sum::<u64>();
+            producer_count += partition.producers.len() as u64;
             for slice in &partition.slices {
                 self.state.segments.refer(&slice.slice)?;
             }
         }
         self.state.tail_bytes = tail_bytes;
+        self.state.producer_count = producer_count;
         Ok(self.state)
     }
 

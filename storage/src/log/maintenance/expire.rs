@@ -15,9 +15,10 @@ use crate::log::state::ShardState;
 const PRODUCERS_MAX: usize = 10_000;
 
 impl Maintainer {
-    /// How long until producers are looked through.
-    pub(super) fn time_to_expiry(&self) -> Duration {
-        (self.due.expired + self.settings.producer_expiry_interval).saturating_sub(self.now())
+    /// How long until producers are looked through; `None` if there are none.
+    pub(super) fn time_to_expiry(&self) -> Option<Duration> {
+        let at = self.due.expired + self.settings.producer_expiry_interval;
+        (self.shared.durable().producer_count > 0).then(|| at.saturating_sub(self.now()))
     }
 
     pub(super) async fn expire_producers(&mut self) -> Result<(), MaintenanceError> {

@@ -81,9 +81,9 @@ struct Due {
     compacted: Duration,
     checkpointed: Duration,
     retained: Duration,
+    expired: Duration,
     swept: Option<Duration>,
     retry_at: Option<Duration>,
-    expired: Duration,
 }
 
 impl Maintainer {
@@ -102,9 +102,9 @@ impl Maintainer {
             compacted: now,
             checkpointed: now,
             retained: now,
+            expired: now,
             swept: None,
             retry_at: None,
-            expired: now,
         };
         let damaged = HashSet::new();
         Self { shared, settings, place, commands, requests, collector, checkpoint, damaged, due }
@@ -179,15 +179,15 @@ impl Maintainer {
             self.due.retained = self.now();
             self.retain().await?;
         }
+        if self.time_to_expiry().is_some_and(|left| left.is_zero()) {
+            self.expire_producers().await?;
+        }
         while self.is_compaction_due() {
             self.due.compacted = self.now();
             self.compact().await?;
             self.merge().await?;
         }
         if self.is_checkpoint_due() {
-        if self.time_to_expiry().is_zero() {
-            self.expire_producers().await?;
-        }
             self.write_checkpoint().await?;
         }
         if self.collector.is_due(&self.shared.durable(), self.now()) {
@@ -266,7 +266,7 @@ impl Maintainer {
         let retention =
             self.has_retention().then(|| until(self.due.retained, self.settings.retention_interval));
         let collection = self.collector.time_left(&state, now);
-        let expiry = Some(self.time_to_expiry());
+        let expiry = self.time_to_expiry();
         [compaction, checkpoint, retention, collection, expiry].into_iter().flatten().min()
     }
 

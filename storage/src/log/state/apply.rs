@@ -13,8 +13,8 @@ use super::partition::Dropped;
 use super::{CommittedOffset, PartitionState, ProducerBatch, ProducerState, Schema, ShardState, Topic};
 use crate::format::event::{
     GroupOffsetsDeleted, LogStart, LossAccepted, OffsetsCommitted, Opened, PartitionInstall, PartitionsAdded,
-    ProducerBatches, ProducersExpired, SchemaPut, SegmentsInstalled, TopicConfigSet, TopicCreated, TopicDeleted,
-    TransactionEnded,
+    ProducerBatches, ProducersExpired, SchemaPut, SegmentsInstalled, TopicConfigSet, TopicCreated,
+    TopicDeleted, TransactionEnded,
 };
 use crate::format::slice::{LossAcceptance, SliceData};
 use crate::format::{BlockEntry, Event, WalHeader};
@@ -156,6 +156,7 @@ impl ShardState {
         self.topic_ids.remove(&topic.name);
         for partition in topic.partitions() {
             if let Some(removed) = self.partitions.remove(&partition) {
+                self.producer_count -= removed.producers.len() as u64;
                 self.release(&Dropped::new(removed.slices.clone(), &removed.blocks), at);
             }
         }
@@ -180,6 +181,7 @@ impl ShardState {
 
     fn add_producer_batches(&mut self, event: &ProducerBatches) -> Result<(), String> {
         let partition = self.partition_mut(TopicPartition::new(event.topic_id, event.partition))?;
+        let known = partition.producers.len();
         for batch in &event.batches {
             let mut producer = partition
                 .producers
@@ -201,6 +203,8 @@ impl ShardState {
                 partition.open_transactions.insert(batch.producer_id, batch.base_offset);
             }
         }
+        let added = partition.producers.len() - known;
+        self.producer_count += added as u64;
         Ok(())
     }
 
@@ -243,16 +247,22 @@ impl ShardState {
 
     fn end_transaction(&mut self, event: &TransactionEnded, at: AppliedAt) -> Result<(), String> {
         let partition = self.partition_mut(TopicPartition::new(event.topic_id, event.partition))?;
+        let known = partition.producers.len();
         partition.end_transaction(event, at.append_time_ms);
+        let added = partition.producers.len() - known;
+        self.producer_count += added as u64;
         Ok(())
     }
 
     fn expire_producers(&mut self, event: &ProducersExpired) -> Result<(), String> {
         for expired in &event.partitions {
             let partition = self.partition_mut(TopicPartition::new(expired.topic_id, expired.partition))?;
+            let known = partition.producers.len();
             for producer_id in &expired.producer_ids {
                 partition.producers.remove(producer_id);
             }
+            let removed = known - partition.producers.len();
+            self.producer_count -= removed as u64;
         }
         Ok(())
     }

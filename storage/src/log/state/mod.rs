@@ -51,6 +51,8 @@ pub struct ShardState {
     pub(super) groups: OrdMap<String, OrdMap<TopicPartition, CommittedOffset>>,
     pub(super) schemas: OrdMap<(TopicId, String), Schema>,
     pub(super) next_producer_id: i64,
+    /// Producers of all partitions.
+    pub(super) producer_count: u64,
     /// The newest append time, which the next one does not go below.
     pub(super) append_time_ms: i64,
     /// The newest object applied.

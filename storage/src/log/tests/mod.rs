@@ -8,6 +8,7 @@ mod golden;
 mod lookup;
 mod owners;
 mod topics;
+mod transactions;
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
