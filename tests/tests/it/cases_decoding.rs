@@ -3,7 +3,7 @@
 use strandline_storage::format::Compression;
 
 use crate::raw::{RawClient, RawRecord, batch};
-use crate::server::{Server, in_memory_and_after_restart};
+use crate::server::{Server, from_memory_wal_and_segments};
 use crate::sql::{Sql, cells};
 
 const T: i64 = 1_700_000_000_000;
@@ -29,7 +29,7 @@ async fn one_field_of_many_types_loses_nothing() {
         br#"{"level": [1]}"#,
     ];
     produce_values(&server, "polymorphic", &values);
-    in_memory_and_after_restart(&mut server, async |server| {
+    from_memory_wal_and_segments(&mut server, async |server| {
         let sql = Sql::connect(server).await;
         assert_eq!(sql.text("SELECT count(*) FROM polymorphic").await, "5");
         let texts = sql.column("SELECT _value ->> 'level' FROM polymorphic ORDER BY _offset").await;
@@ -56,7 +56,7 @@ async fn integers_of_any_size_stay_exact() {
     let lines: Vec<String> = numbers.iter().map(|number| format!("{{\"n\": {number}}}")).collect();
     let values: Vec<&[u8]> = lines.iter().map(String::as_bytes).collect();
     produce_values(&server, "big", &values);
-    in_memory_and_after_restart(&mut server, async |server| {
+    from_memory_wal_and_segments(&mut server, async |server| {
         let sql = Sql::connect(server).await;
         assert_eq!(sql.column("SELECT n FROM big ORDER BY _offset").await, cells(&numbers));
         for (offset, number) in numbers.iter().enumerate() {
@@ -79,7 +79,7 @@ fn sum(numbers: &[&str]) -> String {
 async fn a_number_beyond_every_type_keeps_its_row_and_its_text() {
     let mut server = Server::start();
     produce_values(&server, "beyond", &[br#"{"n": 1}"#, br#"{"n": 1e400}"#, br#"{"n": 2}"#]);
-    in_memory_and_after_restart(&mut server, async |server| {
+    from_memory_wal_and_segments(&mut server, async |server| {
         let sql = Sql::connect(server).await;
         assert_eq!(sql.rows("SELECT n FROM beyond").await.len(), 3);
         let text = sql.text("SELECT _value FROM beyond WHERE _offset = 1").await;
@@ -101,7 +101,7 @@ async fn a_value_that_does_not_decode_spoils_no_other() {
         br#"{"a": 3, "b": "y"}"#,
     ];
     produce_values(&server, "spoiled", &values);
-    in_memory_and_after_restart(&mut server, async |server| {
+    from_memory_wal_and_segments(&mut server, async |server| {
         let sql = Sql::connect(server).await;
         assert_eq!(sql.text("SELECT count(*) FROM spoiled").await, "6");
         let a = sql.column("SELECT a FROM spoiled ORDER BY _offset").await;
@@ -128,7 +128,7 @@ async fn topics_and_partitions_without_records_answer_at_once() {
     client.create_topic("never", 1, &[]);
     client.create_topic("sparse", 3, &[]);
     client.produce_ok("sparse", 1, batch(Compression::None, &[RawRecord::at(T, "v")]));
-    in_memory_and_after_restart(&mut server, async |server| {
+    from_memory_wal_and_segments(&mut server, async |server| {
         let sql = Sql::connect(server).await;
         for (topic, rows) in [("never", 0), ("sparse", 1)] {
             assert_eq!(sql.text(&format!("SELECT count(*) FROM {topic}")).await, rows.to_string());
@@ -154,7 +154,7 @@ async fn limits_and_counts_agree_with_filters() {
             .collect();
         client.produce_ok("filtered", 0, batch(Compression::None, &records));
     }
-    in_memory_and_after_restart(&mut server, async |server| {
+    from_memory_wal_and_segments(&mut server, async |server| {
         let sql = Sql::connect(server).await;
         assert_eq!(sql.rows("SELECT _offset FROM filtered WHERE _key = 'x' LIMIT 1").await.len(), 1);
         assert_eq!(sql.text("SELECT count(*) FROM filtered WHERE _key = 'x'").await, "10");

@@ -3,7 +3,7 @@
 use strandline_storage::format::Compression;
 
 use crate::raw::{RawClient, RawRecord, batch};
-use crate::server::{Server, in_memory_and_after_restart};
+use crate::server::{Server, from_memory_wal_and_segments};
 use crate::sql::{Sql, cells};
 
 const UNDEFINED_TABLE: &str = "42P01";
@@ -20,7 +20,7 @@ async fn every_topic_name_is_a_table_when_quoted() {
         client.produce_ok(name, 0, batch(Compression::None, &[RawRecord::at(1, name)]));
     }
     client.create_topic("__consumer_offsets", 1, &[]);
-    in_memory_and_after_restart(&mut server, async |server| {
+    from_memory_wal_and_segments(&mut server, async |server| {
         let sql = Sql::connect(server).await;
         for name in names {
             assert_eq!(sql.text(&format!("SELECT _value FROM \"{name}\"")).await, name);
@@ -47,7 +47,7 @@ async fn a_column_is_the_one_that_was_named() {
     client.create_topic("columns", 1, &[]);
     let value = r#"{"userId": 1, "USERID": 2, "1xx": 3, "hg.nginx.org": 4, "$type": "five", "Alone": 6}"#;
     client.produce_ok("columns", 0, batch(Compression::None, &[RawRecord::at(1, value)]));
-    in_memory_and_after_restart(&mut server, async |server| {
+    from_memory_wal_and_segments(&mut server, async |server| {
         let sql = Sql::connect(server).await;
         let quoted = r#"SELECT "userId", "USERID", "1xx", "hg.nginx.org", "$type", "Alone" FROM columns"#;
         assert_eq!(sql.rows(quoted).await, [cells(&["1", "2", "3", "4", "five", "6"])]);

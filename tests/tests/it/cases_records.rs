@@ -6,7 +6,7 @@ use std::time::Instant;
 use strandline_storage::format::Compression;
 
 use crate::raw::{FetchLimits, RawClient, RawRecord, batch, records, seal};
-use crate::server::{Server, in_memory_and_after_restart};
+use crate::server::{Server, from_memory_wal_and_segments};
 use crate::sql::{Sql, cells};
 
 /// Bytes that may be null.
@@ -25,7 +25,7 @@ async fn log_append_time_is_the_time_of_every_record() {
     assert_eq!(answer.error_code, 0);
     let stamp = answer.log_append_time_ms;
     assert!(stamp > 1_700_000_000_000, "{stamp}");
-    in_memory_and_after_restart(&mut server, async |server| {
+    from_memory_wal_and_segments(&mut server, async |server| {
         let mut client = RawClient::connect(server.kafka);
         let data = client.fetch("stamped", 0, FetchLimits::from(0));
         let header = data.records.clone().expect("records were fetched");
@@ -50,7 +50,7 @@ async fn null_empty_and_text_headers_stay_three_things() {
         vec![(b"a", None), (b"b", Some(b"")), (b"c", Some(b"x")), (b"c", Some(b"y"))];
     let record = RawRecord { headers: headers.clone(), ..RawRecord::at(1_700_000_000_000, "v") };
     client.produce_ok("headers", 0, batch(Compression::None, &[record]));
-    in_memory_and_after_restart(&mut server, async |server| {
+    from_memory_wal_and_segments(&mut server, async |server| {
         let mut client = RawClient::connect(server.kafka);
         let fetched = records(&client.fetch("headers", 0, FetchLimits::from(0)));
         let found: Vec<(&[u8], Option<&[u8]>)> =
@@ -85,7 +85,7 @@ async fn tombstones_null_keys_and_empty_texts_are_rows() {
         .map(|(key, value)| RawRecord { timestamp: Some(1), key: *key, value: *value, headers: Vec::new() })
         .collect();
     client.produce_ok("nulls", 0, batch(Compression::Zstd, &sent));
-    in_memory_and_after_restart(&mut server, async |server| {
+    from_memory_wal_and_segments(&mut server, async |server| {
         let mut client = RawClient::connect(server.kafka);
         let fetched = records(&client.fetch("nulls", 0, FetchLimits::from(0)));
         let found: Vec<(Nullable<'_>, Nullable<'_>)> =
@@ -114,7 +114,7 @@ async fn a_record_larger_than_every_limit_is_fetched_whole() {
     let large = "x".repeat(5_000_000);
     client.produce_ok("large", 0, batch(Compression::None, &[RawRecord::at(1, &large)]));
     client.produce_ok("large", 0, batch(Compression::None, &[RawRecord::at(2, "small")]));
-    in_memory_and_after_restart(&mut server, async |server| {
+    from_memory_wal_and_segments(&mut server, async |server| {
         let mut client = RawClient::connect(server.kafka);
         let limits = FetchLimits { bytes_max: 1024, ..FetchLimits::from(0) };
         let fetched = records(&client.fetch("large", 0, limits));
@@ -149,7 +149,7 @@ async fn both_snappy_dialects_are_read_and_bad_snappy_is_refused() {
     client.produce_ok("snappy", 0, batch(Compression::Snappy, &[RawRecord::at(2, "raw")]));
     let refused = client.produce("snappy", 0, with_snappy_body(&plain, b"\xff\xff not snappy"));
     assert_eq!(refused.error_code, CORRUPT_MESSAGE);
-    in_memory_and_after_restart(&mut server, async |server| {
+    from_memory_wal_and_segments(&mut server, async |server| {
         let sql = Sql::connect(server).await;
         let values = sql.column("SELECT _value FROM snappy ORDER BY _offset").await;
         assert_eq!(values, cells(&["framed", "raw"]));
@@ -192,7 +192,7 @@ async fn a_fetch_answers_at_once_with_data_waits_without_and_wakes_for_new() {
     client.create_topic("waiting", 1, &[]);
     client.produce_ok("waiting", 0, batch(Compression::None, &[RawRecord::at(1, "first")]));
     let (patient, idle) = (FetchLimits { wait_ms: 20_000, ..FetchLimits::from(0) }, FetchLimits::from(1));
-    in_memory_and_after_restart(&mut server, async |server| {
+    from_memory_wal_and_segments(&mut server, async |server| {
         let mut client = RawClient::connect(server.kafka);
         let clock = stopwatch();
         assert_eq!(records(&client.fetch("waiting", 0, patient)).len(), 1);

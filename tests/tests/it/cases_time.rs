@@ -2,8 +2,8 @@
 
 use strandline_storage::format::Compression;
 
-use crate::raw::{RawClient, RawRecord, batch, seal};
-use crate::server::{Server, in_memory_and_after_restart};
+use crate::raw::{FetchLimits, RawClient, RawRecord, batch, records, seal};
+use crate::server::{Server, compacted, from_memory_wal_and_segments};
 use crate::sql::{Sql, cells};
 
 const T: i64 = 1_700_000_000_000;
@@ -34,7 +34,7 @@ async fn a_seek_lands_on_the_record_inside_its_batch() {
     let first = [RawRecord::at(T, "a"), RawRecord::at(T + 10, "b"), RawRecord::at(T + 20, "c")];
     client.produce_ok("inside", 0, batch(Compression::None, &first));
     client.produce_ok("inside", 0, batch(Compression::None, &[RawRecord::at(T + 100, "d")]));
-    in_memory_and_after_restart(&mut server, async |server| {
+    from_memory_wal_and_segments(&mut server, async |server| {
         let mut client = RawClient::connect(server.kafka);
         let sql = Sql::connect(server).await;
         for (after, offset, timestamp) in
@@ -60,7 +60,7 @@ async fn a_seek_finds_each_record_of_a_compressed_batch() {
         client.create_topic(&topic, 1, &[]);
         client.produce_ok(&topic, 0, batch(compression, &records));
     }
-    in_memory_and_after_restart(&mut server, async |server| {
+    from_memory_wal_and_segments(&mut server, async |server| {
         let mut client = RawClient::connect(server.kafka);
         for compression in Compression::ALL {
             let topic = format!("seek_{compression}");
@@ -82,7 +82,7 @@ async fn a_header_without_max_timestamp_does_not_hide_its_records() {
     lying[35..43].copy_from_slice(&(-1_i64).to_be_bytes());
     seal(&mut lying);
     client.produce_ok("unset", 0, lying.into());
-    in_memory_and_after_restart(&mut server, async |server| {
+    from_memory_wal_and_segments(&mut server, async |server| {
         let mut client = RawClient::connect(server.kafka);
         assert_eq!(client.list_offset("unset", 0, T), (0, T));
         assert_eq!(client.list_offset("unset", 0, T + 1), (1, T + 7));
@@ -101,7 +101,7 @@ async fn a_seek_between_records_finds_the_next_and_after_all_finds_none() {
     for timestamp in [2, 4, 6, 8] {
         client.produce_ok("gapped", 0, batch(Compression::None, &[RawRecord::at(timestamp, "v")]));
     }
-    in_memory_and_after_restart(&mut server, async |server| {
+    from_memory_wal_and_segments(&mut server, async |server| {
         let mut client = RawClient::connect(server.kafka);
         for (asked, found) in [(3, (1, 4)), (5, (2, 6)), (7, (3, 8)), (9, NONE)] {
             assert_eq!(client.list_offset("gapped", 0, asked), found, "{asked}");
@@ -124,7 +124,7 @@ async fn times_that_run_backwards_keep_true_bounds() {
     for timestamp in [T, T - 60_000, T + 1] {
         client.produce_ok("backwards", 0, batch(Compression::Lz4, &[RawRecord::at(timestamp, "v")]));
     }
-    in_memory_and_after_restart(&mut server, async |server| {
+    from_memory_wal_and_segments(&mut server, async |server| {
         let mut client = RawClient::connect(server.kafka);
         assert_eq!(client.list_offset("backwards", 0, T - 60_000), (0, T));
         assert_eq!(client.list_offset("backwards", 0, T + 1), (2, T + 1));
@@ -152,7 +152,7 @@ async fn the_greatest_time_is_found_inside_a_batch_of_any_codec() {
         client.create_topic(&topic, 1, &[]);
         client.produce_ok(&topic, 0, batch(compression, &records));
     }
-    in_memory_and_after_restart(&mut server, async |server| {
+    from_memory_wal_and_segments(&mut server, async |server| {
         let mut client = RawClient::connect(server.kafka);
         for compression in Compression::ALL {
             let topic = format!("max_{compression}");
@@ -160,4 +160,82 @@ async fn the_greatest_time_is_found_inside_a_batch_of_any_codec() {
         }
     })
     .await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_seek_never_lands_below_the_log_start() {
+    const OFFSET_OUT_OF_RANGE: i16 = 1;
+    let mut server = Server::start();
+    let mut client = RawClient::connect(server.kafka);
+    client.create_topic("trimmed", 1, &[]);
+    for first in [0, 10, 20] {
+        let records: Vec<_> = (first..first + 10).map(|step| RawRecord::at(T + step, "v")).collect();
+        client.produce_ok("trimmed", 0, batch(Compression::Zstd, &records));
+    }
+    assert_eq!(client.delete_records("trimmed", 0, 15), 15);
+    from_memory_wal_and_segments(&mut server, async |server| {
+        let mut client = RawClient::connect(server.kafka);
+        for (asked, found) in [(0, 15), (14, 15), (15, 15), (16, 16), (29, 29)] {
+            assert_eq!(client.list_offset("trimmed", 0, T + asked), (found, T + found), "T+{asked}");
+        }
+        assert_eq!(client.list_offset("trimmed", 0, -2), (15, -1));
+        assert_eq!(client.list_offset("trimmed", 0, -3), (29, T + 29));
+        assert_eq!(client.fetch("trimmed", 0, FetchLimits::from(14)).error_code, OFFSET_OUT_OF_RANGE);
+        let fetched = client.fetch("trimmed", 0, FetchLimits::from(15));
+        let offsets =
+            records(&fetched).into_iter().map(|record| record.offset).filter(|offset| *offset >= 15);
+        assert!(offsets.eq(15..30), "a consumer reads on from the log start");
+        let sql = Sql::connect(server).await;
+        assert_eq!(sql.text("SELECT min(_offset) FROM trimmed").await, "15");
+        assert_eq!(sql.text("SELECT count(*) FROM trimmed").await, "15");
+        assert_eq!(sql_seek(&sql, "trimmed", T).await, Some("15".to_owned()));
+    })
+    .await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn every_record_is_found_while_the_wal_is_compacted_under_the_lookups() {
+    let mut server = Server::start();
+    server.kill();
+    server.start_again_with(&[("STRANDLINE_MAINTENANCE_COMPACTION_INTERVAL", "20ms")]);
+    let mut client = RawClient::connect(server.kafka);
+    client.create_topic("moving", 1, &[]);
+    for step in 0..150 {
+        client.produce_ok("moving", 0, batch(Compression::None, &[RawRecord::at(T + step, "v")]));
+        for sought in [0, step / 2, step] {
+            assert_eq!(client.list_offset("moving", 0, T + sought), (sought, T + sought), "at {step}");
+        }
+    }
+    compacted(&server).await;
+    for step in 0..150 {
+        assert_eq!(client.list_offset("moving", 0, T + step), (step, T + step));
+    }
+    assert_eq!(client.list_offset("moving", 0, T + 150), NONE);
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn what_retention_has_emptied_answers_none_and_an_offset_always_has_its_time() {
+    let mut server = Server::start();
+    server.kill();
+    server.start_again_with(&[("STRANDLINE_MAINTENANCE_RETENTION_INTERVAL", "50ms")]);
+    let mut client = RawClient::connect(server.kafka);
+    client.create_topic("expired", 1, &[("retention.ms", "1000")]);
+    for step in 0..3 {
+        client.produce_ok("expired", 0, batch(Compression::None, &[RawRecord::at(T + step, "v")]));
+    }
+    let sql = Sql::connect(&server).await;
+    let emptied = async {
+        let mut pause = tokio::time::interval(std::time::Duration::from_millis(20));
+        while sql.text("SELECT log_start_offset FROM strandline.partitions WHERE topic = 'expired'").await
+            != "3"
+        {
+            pause.tick().await;
+        }
+    };
+    tokio::time::timeout(std::time::Duration::from_secs(60), emptied).await.expect("retention runs in time");
+    assert_eq!(client.list_offset("expired", 0, T), NONE);
+    assert_eq!(client.list_offset("expired", 0, -3), NONE);
+    assert_eq!(client.list_offset("expired", 0, -2), (3, -1));
+    assert_eq!(client.list_offset("expired", 0, -1), (3, -1));
+    assert_eq!(sql.text("SELECT count(*) FROM expired").await, "0");
 }

@@ -9,7 +9,7 @@ use rdkafka::{Message, Offset, TopicPartitionList};
 
 use crate::kafka::{MESSAGE_BOUND, consumer, producer, take, values};
 use crate::raw::RawClient;
-use crate::server::{Server, in_memory_and_after_restart};
+use crate::server::{Server, from_memory_wal_and_segments};
 use crate::sql::Sql;
 
 const T: i64 = 1_700_000_000_000;
@@ -34,7 +34,7 @@ async fn what_is_produced_with_any_codec_is_consumed_in_order() {
     for codec in ["none", "gzip", "snappy", "lz4", "zstd"] {
         produce_numbered(&server, codec, 200, &[("compression.codec", codec)]).await;
     }
-    in_memory_and_after_restart(&mut server, async |server| {
+    from_memory_wal_and_segments(&mut server, async |server| {
         let sql = Sql::connect(server).await;
         for codec in ["none", "gzip", "snappy", "lz4", "zstd"] {
             let consumer = consumer(&server.bootstrap(), "codecs", &[]);
@@ -56,7 +56,7 @@ async fn what_is_produced_with_any_codec_is_consumed_in_order() {
 async fn a_consumer_seeks_by_time() {
     let mut server = Server::start();
     produce_numbered(&server, "timed", 100, &[("max.in.flight", "1")]).await;
-    in_memory_and_after_restart(&mut server, async |server| {
+    from_memory_wal_and_segments(&mut server, async |server| {
         let consumer = consumer(&server.bootstrap(), "seekers", &[]);
         let sql = Sql::connect(server).await;
         let statement = "SELECT min(_offset) FROM timed WHERE ts >= '2023-11-14 22:13:20.050Z'";
@@ -82,7 +82,7 @@ async fn a_time_later_than_everything_is_an_answer_not_an_error() {
         let record = FutureRecord::<str, str>::to("late").payload("v").partition(partition).timestamp(T);
         producer.send(record, Timeout::After(MESSAGE_BOUND)).await.expect("it is acknowledged");
     }
-    in_memory_and_after_restart(&mut server, async |server| {
+    from_memory_wal_and_segments(&mut server, async |server| {
         let consumer = consumer(&server.bootstrap(), "late", &[]);
         let mut asked = TopicPartitionList::new();
         for (partition, time) in [(0, T + 86_400_000), (1, T), (2, T)] {

@@ -4,6 +4,7 @@
 //! real clients. A case "two ways" is checked on a running server and again after a kill and a
 //! restart, when everything is read back from the log's objects.
 
+mod backup;
 mod bad_input;
 mod cases_decoding;
 mod cases_names;

@@ -6,14 +6,15 @@ use std::time::Duration;
 
 use bytes::{Bytes, BytesMut};
 use kafka_protocol::messages::create_topics_request::{CreatableTopic, CreatableTopicConfig};
+use kafka_protocol::messages::delete_records_request::{DeleteRecordsPartition, DeleteRecordsTopic};
 use kafka_protocol::messages::fetch_request::{FetchPartition, FetchTopic};
 use kafka_protocol::messages::fetch_response::PartitionData;
 use kafka_protocol::messages::list_offsets_request::{ListOffsetsPartition, ListOffsetsTopic};
 use kafka_protocol::messages::produce_request::{PartitionProduceData, TopicProduceData};
 use kafka_protocol::messages::produce_response::PartitionProduceResponse;
 use kafka_protocol::messages::{
-    BrokerId, CreateTopicsRequest, FetchRequest, ListOffsetsRequest, ProduceRequest, RequestHeader,
-    ResponseHeader, TopicName,
+    BrokerId, CreateTopicsRequest, DeleteRecordsRequest, FetchRequest, ListOffsetsRequest, ProduceRequest,
+    RequestHeader, ResponseHeader, TopicName,
 };
 use kafka_protocol::protocol::{Decodable, Encodable, HeaderVersion, Request, StrBytes};
 use strandline_storage::format::{
@@ -139,6 +140,17 @@ impl RawClient {
         let response = self.produce(topic, partition, batch);
         assert_eq!(response.error_code, 0, "{topic}: {:?}", response.error_message);
         response.base_offset
+    }
+
+    /// Deletes the records below an offset, and gives the log start.
+    pub fn delete_records(&mut self, topic: &str, partition: i32, before: i64) -> i64 {
+        let asked = DeleteRecordsPartition::default().with_partition_index(partition).with_offset(before);
+        let topic = DeleteRecordsTopic::default().with_name(topic_name(topic)).with_partitions(vec![asked]);
+        let request = DeleteRecordsRequest::default().with_topics(vec![topic]).with_timeout_ms(30_000);
+        let response = self.call(2, &request);
+        let answer = &response.topics[0].partitions[0];
+        assert_eq!(answer.error_code, 0, "DeleteRecords before {before}");
+        answer.low_watermark
     }
 
     /// Offset and timestamp that ListOffsets answers.

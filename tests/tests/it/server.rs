@@ -10,6 +10,8 @@ use std::time::Duration;
 
 use tempfile::TempDir;
 
+use crate::sql::Sql;
+
 /// How long a start may take, also on a busy machine.
 const READY_BOUND: Duration = Duration::from_secs(120);
 const ANY_PORT: &str = "127.0.0.1:0";
@@ -153,8 +155,15 @@ impl Server {
 
     /// Starts on the same data and the same ports.
     pub fn start_again(&mut self) {
+        self.start_again_with(&[]);
+    }
+
+    /// The same, with settings from the environment.
+    pub fn start_again_with(&mut self, environment: &[(&str, &str)]) {
         let ports = [self.kafka, self.pg, self.http].map(|address| address.to_string());
-        let (child, _) = spawn(&self.data(), &ports, &self.extra);
+        let mut command = command();
+        command.stdout(Stdio::piped()).envs(environment.iter().copied());
+        let (child, _) = wait_until_ready(serve(command, &self.data(), &ports, &self.extra));
         self.child = child;
     }
 
@@ -242,10 +251,30 @@ fn addresses(line: &str) -> [SocketAddr; 3] {
     [address("Kafka on "), address("Postgres on "), address("HTTP on ")]
 }
 
-/// Checks the same twice: on the running server, and after a kill and a restart.
-pub async fn in_memory_and_after_restart(server: &mut Server, check: impl AsyncFn(&Server)) {
+/// Checks the same where a record may be: in the memory of a running server; in the WAL, after a kill
+/// and a restart; in segments; and in segments after a restart.
+pub async fn from_memory_wal_and_segments(server: &mut Server, check: impl AsyncFn(&Server)) {
     check(server).await;
     server.kill();
     server.start_again();
     check(server).await;
+    server.kill();
+    server.start_again_with(&[("STRANDLINE_MAINTENANCE_COMPACTION_INTERVAL", "50ms")]);
+    compacted(server).await;
+    check(server).await;
+    server.kill();
+    server.start_again();
+    check(server).await;
+}
+
+/// Waits until all that is stored is in segments.
+pub async fn compacted(server: &Server) {
+    let sql = Sql::connect(server).await;
+    let compacted = async {
+        let mut pause = tokio::time::interval(Duration::from_millis(20));
+        while sql.text("SELECT coalesce(sum(tail_blocks), 0) FROM strandline.partitions").await != "0" {
+            pause.tick().await;
+        }
+    };
+    tokio::time::timeout(READY_BOUND, compacted).await.expect("the WAL is compacted in time");
 }
