@@ -7,6 +7,9 @@ use clap::{Args, Parser, Subcommand, ValueEnum};
 
 use crate::units::{HostPort, HumanDuration};
 
+/// The data directory of a server that was told no other.
+const DEFAULT_DATA: &str = "./strandline-data";
+
 const EXAMPLES: &str = "\
 Examples:
   strandline serve --demo                                   start a server with a topic to look at
@@ -32,6 +35,10 @@ pub enum Command {
     Topic(TopicArgs),
     Produce(ProduceArgs),
     Tail(TailArgs),
+    Verify(VerifyArgs),
+    Repair(RepairArgs),
+    Backup(BackupArgs),
+    Restore(RestoreArgs),
     Config(ConfigArgs),
     Version(VersionArgs),
 }
@@ -308,6 +315,95 @@ impl std::str::FromStr for TailFrom {
             }),
         }
     }
+}
+
+/// Read every object of the data, and say what is damaged or missing, and which offsets that concerns.
+///
+/// Writes nothing, and works beside a running server. Exit code 1 if anything is damaged.
+#[derive(Debug, Args)]
+#[command(after_help = "\
+Examples:
+  strandline verify
+  strandline verify --data s3://bucket/logs --format json
+  strandline verify --repair-index                  with the server stopped")]
+pub struct VerifyArgs {
+    /// The data directory, or a backup
+    #[arg(long, value_name = "PATH|URL", default_value = DEFAULT_DATA)]
+    pub data: String,
+
+    /// How the result is printed
+    #[arg(long, value_enum, default_value_t = ReportFormat::Text)]
+    pub format: ReportFormat,
+
+    /// Write segments anew whose index is damaged and whose records are whole; no server may be
+    /// running
+    #[arg(long)]
+    pub repair_index: bool,
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
+pub enum ReportFormat {
+    /// For people
+    Text,
+    /// One JSON object
+    Json,
+}
+
+/// Give up the records of damaged or missing objects, so that readers skip them.
+///
+/// Says first what is lost; --yes does it. Nothing else is changed, and nothing is overwritten. No
+/// server may be running.
+#[derive(Debug, Args)]
+#[command(after_help = "\
+Examples:
+  strandline repair --accept-loss shards/0/data/01JD0000000000000000000000.seg
+  strandline repair --accept-loss shards/0/data/01JD0000000000000000000000.seg --yes")]
+pub struct RepairArgs {
+    /// The data directory
+    #[arg(long, value_name = "PATH|URL", default_value = DEFAULT_DATA)]
+    pub data: String,
+
+    /// The object, as `strandline verify` names it; may be given several times
+    #[arg(long, value_name = "OBJECT", required = true)]
+    pub accept_loss: Vec<String>,
+
+    /// Do it
+    #[arg(long)]
+    pub yes: bool,
+}
+
+/// Copy the log as it is now to another place, beside a running server.
+///
+/// The second time only what is new is copied.
+#[derive(Debug, Args)]
+#[command(after_help = "\
+Examples:
+  strandline backup --to /mnt/backups/strandline
+  strandline backup --data /var/lib/strandline --to s3://bucket/backups/strandline")]
+pub struct BackupArgs {
+    /// The data directory
+    #[arg(long, value_name = "PATH|URL", default_value = DEFAULT_DATA)]
+    pub data: String,
+
+    /// Where the backup goes: an empty place, or one with older backups of the same log
+    #[arg(long, value_name = "PATH|URL")]
+    pub to: String,
+}
+
+/// Copy the newest backup to an empty place, where a server can open it.
+#[derive(Debug, Args)]
+#[command(after_help = "\
+Examples:
+  strandline restore --from /mnt/backups/strandline --data /var/lib/strandline
+  strandline serve --data /var/lib/strandline")]
+pub struct RestoreArgs {
+    /// Where the backup is
+    #[arg(long, value_name = "PATH|URL")]
+    pub from: String,
+
+    /// Where the data goes: a place that is empty or does not exist
+    #[arg(long, value_name = "PATH|URL")]
+    pub data: String,
 }
 
 /// Look at the settings that the server would run with.

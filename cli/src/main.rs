@@ -7,18 +7,22 @@ use std::process::ExitCode;
 use clap::Parser;
 
 mod args;
+mod backup;
 mod config;
+mod data;
 #[cfg(debug_assertions)]
 mod failpoint;
 mod failure;
 mod kafka_client;
 mod output;
 mod produce;
+mod repair;
 mod serve;
 mod sql;
 mod tail;
 mod topic;
 mod units;
+mod verify;
 mod version;
 
 use args::{Cli, Command, ConfigCommand};
@@ -42,6 +46,10 @@ fn run(command: Command) -> Result<(), Failure> {
         Command::Topic(args) => block_on(topic::run(args)),
         Command::Produce(args) => block_on(produce::run(args)),
         Command::Tail(args) => block_on(tail::run(args)),
+        Command::Verify(args) => block_on(verify::run(args)),
+        Command::Repair(args) => block_on(repair::run(args)),
+        Command::Backup(args) => block_on(backup::run_backup(args)),
+        Command::Restore(args) => block_on(backup::run_restore(args)),
         Command::Config(args) => match args.command {
             ConfigCommand::Check(args) => config::check(&args),
         },

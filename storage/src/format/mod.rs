@@ -10,6 +10,7 @@
 //! that the bytes name. What a reader does not know is refused, naming the version needed; nothing
 //! is skipped.
 
+pub mod backup;
 pub mod claim;
 pub mod cluster;
 #[cfg(test)]

@@ -159,6 +159,8 @@ pub enum OpenError {
     Unreadable { location: String, key: String, reason: String },
     #[error("{location}: there is no log here: object \"cluster\" is missing")]
     NoLog { location: String },
+    #[error("{location}: a restore to it did not come to its end; run it again")]
+    UnfinishedRestore { location: String },
     #[error("{location}: object {key} is missing although its contents were acknowledged")]
     MissingObject { location: String, key: String },
     #[error("{location}: epoch {writer_epoch} was claimed by another process at the same time: {by}")]

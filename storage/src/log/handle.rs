@@ -19,7 +19,7 @@ use super::error::{
     PutSchemaError, TopicError, WriteError,
 };
 use super::health::Health;
-use super::maintenance::{Maintainer, Reply, Request};
+use super::maintenance::{Maintainer, Request};
 use super::open;
 use super::settings::LogSettings;
 use super::shared::Shared;
@@ -28,7 +28,7 @@ use super::state::Topic;
 use super::transactions::{EndTransaction, EndedTransaction};
 use crate::format::{BatchHeader, Compression, DecompressionBudget};
 use crate::ids::{TopicId, TopicPartition};
-use crate::object::LogStore;
+use crate::object::{LogStore, StoreError};
 use crate::seam::Seams;
 
 /// Commands that wait for the committer; beyond them, callers wait.
@@ -115,7 +115,12 @@ impl Log {
         let (maintenance, requests) = mpsc::channel(1);
         let maintainer = Maintainer::new(shared.clone(), commands.downgrade(), requests, opening.checkpoint);
         tokio::spawn(maintainer.run());
-        Ok(Self { shared, writer: Some(Writer { commands, pending, maintenance }) })
+        let log = Self { shared, writer: Some(Writer { commands, pending, maintenance }) };
+        if opening.passed_over_losses {
+            // Later opens begin behind what was passed over.
+            log.checkpoint_now().await.map_err(|error| log.not_written(&error))?;
+        }
+        Ok(log)
     }
 
     /// Opens the log for reading only: claims nothing and writes nothing. The state is that of now;
@@ -339,7 +344,10 @@ impl Log {
         self.maintain(Request::Collect).await
     }
 
-    async fn maintain(&self, request: impl FnOnce(Reply) -> Request) -> Result<(), MaintenanceError> {
+    pub(super) async fn maintain<T>(
+        &self,
+        request: impl FnOnce(oneshot::Sender<Result<T, MaintenanceError>>) -> Request,
+    ) -> Result<T, MaintenanceError> {
         let writer = self.writer()?;
         let (reply, answered) = oneshot::channel();
         writer.maintenance.send(request(reply)).await.map_err(|_| self.write_error())?;
@@ -363,6 +371,13 @@ impl Log {
             // An error means that the committer had stopped for another reason.
             drop(closed.await);
         }
+    }
+
+    fn not_written(&self, error: &MaintenanceError) -> OpenError {
+        let location = self.shared.store.location().to_owned();
+        let key = self.shared.keys.checkpoints();
+        let reason = error.to_string();
+        OpenError::Store { location, source: StoreError::Unavailable { key, reason } }
     }
 
     fn writer(&self) -> Result<&Writer, WriteError> {

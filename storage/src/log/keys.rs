@@ -9,6 +9,20 @@ pub const CLUSTER: &str = "cluster";
 /// The prefix of objects that say which versions a store needs beyond the one it was made by.
 pub const FORMATS: &str = "formats";
 
+/// There while a restore is under way: what is there is not a log yet.
+pub const RESTORING: &str = "formats/restoring";
+
+/// The prefix of all shards.
+pub const SHARDS: &str = "shards";
+
+/// The prefix of objects that say that a backup is complete.
+pub const BACKUPS: &str = "backups";
+
+/// Says that a backup is complete.
+pub fn backup_key(backup: ObjectId) -> String {
+    format!("{BACKUPS}/{backup}")
+}
+
 /// Says that a store has objects of a version.
 pub fn format_key(version: u16) -> String {
     format!("{FORMATS}/{version:020}")

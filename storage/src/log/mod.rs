@@ -11,6 +11,7 @@
 
 mod append;
 mod assign;
+pub mod backup;
 mod change;
 mod changes;
 mod checkpoint;
@@ -20,12 +21,14 @@ mod fetch;
 mod handle;
 mod health;
 mod keys;
+mod loss;
 mod maintenance;
 mod open;
 mod pinned;
 mod pending;
 mod put;
 mod reader;
+mod repair;
 mod retry;
 mod settings;
 mod shared;
@@ -34,6 +37,7 @@ mod state;
 mod time_lookup;
 pub mod topic_config;
 pub mod topic_name;
+pub mod verify;
 mod trouble;
 mod transactions;
 pub mod verify;
@@ -53,6 +57,7 @@ pub use error::{
 pub use fetch::{AbortedTransaction, FetchOptions, Fetched, FirstBatch};
 pub use handle::{CreateTopic, Log, LogStats, OffsetCommit, PendingAppend};
 pub use health::Health;
+pub use repair::RepairReport;
 pub use settings::{LogSettings, MaintenanceSettings};
 pub use snapshot::{Bounds, Isolation, PartitionView, ShardStats, Snapshot};
 pub use state::{AbortedRange, Block, CommittedOffset, InstalledSlice, MaxTimestamp, Schema, Topic};

@@ -14,7 +14,8 @@ use bytes::Bytes;
 use super::checkpoint::{Loaded, load_newest};
 use super::committer::CommitterStart;
 use super::error::OpenError;
-use super::keys::{CLUSTER, FORMATS, ShardKeys, format_key, trailing_number};
+use super::keys::{CLUSTER, FORMATS, RESTORING, ShardKeys, format_key, trailing_number};
+use super::loss::Losses;
 use super::put::{Put, PutOutcome, Putter};
 use super::retry::Backoff;
 use super::settings::LogSettings;
@@ -42,6 +43,8 @@ pub(super) struct Opening {
     pub(super) start: CommitterStart,
     /// The one that the open began from.
     pub(super) checkpoint: Option<CheckpointRoot>,
+    /// Whether objects are lost, with an operator's consent.
+    pub(super) passed_over_losses: bool,
 }
 
 struct Opener<'a> {
@@ -85,8 +88,10 @@ pub(super) async fn open(
     opener.write_format(&cluster_id.1).await?;
     opener.write_open_record(writer_epoch, closed).await?;
     let Opener { putter, walker, .. } = opener;
+    let passed_over_losses = walker.losses.has_passed();
     let start = CommitterStart { state: walker.state, next_seq: 1, durable_seq: 0 };
-    Ok(Opening { cluster_id: cluster_id.0, writer_epoch, putter, start, checkpoint })
+    let cluster_id = cluster_id.0;
+    Ok(Opening { cluster_id, writer_epoch, putter, start, checkpoint, passed_over_losses })
 }
 
 /// The newest checkpoint when a walk begins. If it is another one when the walk has ended, the walk
@@ -110,6 +115,7 @@ impl Begun {
 async fn load_checkpoint(walker: &mut Walker, begun: &Begun) -> Result<Option<CheckpointRoot>, OpenError> {
     walker.state = ShardState::default();
     walker.unproven.clear();
+    walker.losses.forget();
     let mut failure = None;
     for position in begun.checkpoints.iter().rev() {
         match load_newest(&walker.store, walker.shard, &walker.seams, *position).await {
@@ -130,6 +136,9 @@ async fn load_checkpoint(walker: &mut Walker, begun: &Begun) -> Result<Option<Ch
 /// Refuses a store that has objects of a version that this build does not read.
 async fn check_formats(walker: &Walker) -> Result<(), OpenError> {
     let listed = walker.list(FORMATS).await?;
+    if listed.iter().any(|key| key == RESTORING) {
+        return Err(OpenError::UnfinishedRestore { location: walker.location() });
+    }
     let newest = listed.iter().filter_map(|key| trailing_number(key)).max();
     match newest.filter(|found| *found > u64::from(FORMAT_VERSION)) {
         Some(found) => {
@@ -204,6 +213,7 @@ fn new_walker(store: &Arc<dyn LogStore>, settings: &LogSettings, seams: &Seams) 
         seams: seams.clone(),
         state: ShardState::default(),
         unproven: Vec::new(),
+        losses: Losses::accepting(&settings.accept_loss),
     }
 }
 
@@ -228,6 +238,7 @@ impl Opener<'_> {
         if let Some(bytes) = read_small(store, self.seams, CLUSTER).await? {
             return decode_cluster_id(store, &bytes);
         }
+        self.check_is_new().await?;
         let cluster =
             Cluster { cluster_id: ClusterId(self.seams.rng.bytes16()), format_version: FORMAT_VERSION };
         self.create_small(CLUSTER, encode_cluster(&cluster)).await?;
@@ -235,6 +246,15 @@ impl Opener<'_> {
         let missing =
             || OpenError::MissingObject { location: self.walker.location(), key: CLUSTER.to_owned() };
         decode_cluster_id(store, &bytes.ok_or_else(missing)?)
+    }
+
+    /// A log without the object that names it has lost it, unless another process is just making it.
+    async fn check_is_new(&self) -> Result<(), OpenError> {
+        let is_new = self.walker.claimed_epochs().await?.is_empty();
+        if is_new || read_small(&self.walker.store, self.seams, CLUSTER).await?.is_some() {
+            return Ok(());
+        }
+        Err(OpenError::MissingObject { location: self.walker.location(), key: CLUSTER.to_owned() })
     }
 
     /// Claims an epoch, which nobody else may have claimed.
@@ -313,6 +333,11 @@ impl Opener<'_> {
             if self.walker.is_proven_durable(place, older).await? {
                 if missing == Some(seq) {
                     let key = self.walker.keys.wal(place);
+                    if self.walker.losses.accepts(&key) {
+                        self.walker.losses.pass(&key);
+                        from = seq + 1;
+                        continue;
+                    }
                     return Err(OpenError::MissingObject { location: self.walker.location(), key });
                 }
                 missing = Some(seq);
@@ -364,7 +389,8 @@ impl Opener<'_> {
     ) -> Result<(), OpenError> {
         let position = WalPosition { writer_epoch, seq: 0 };
         let (node, address) = (self.settings.node.clone(), self.settings.address.clone());
-        let events = [Event::Opened(Opened { closed_epochs, node, address })];
+        let mut events = vec![Event::Opened(Opened { closed_epochs, node, address })];
+        events.extend(self.walker.losses.events(&self.walker.state).into_iter().map(Event::LossAccepted));
         let state = &mut self.walker.state;
         let header = WalHeader {
             shard: self.settings.shard,
@@ -384,7 +410,7 @@ impl Opener<'_> {
             events: &events,
             blocks: &[],
         };
-        state.apply(&commit).expect("an open record changes no topic or partition");
+        state.apply(&commit).expect("an open record names partitions of the state alone");
         let key = self.walker.keys.wal(position);
         let put = Put { key, bytes: object.bytes, writer_nonce: header.writer_nonce };
         match self.putter.put(&put).await {

@@ -34,6 +34,9 @@ pub struct LogSettings {
     /// Over all topics.
     pub partitions_max: usize,
     pub maintenance: MaintenanceSettings,
+    /// WAL objects (their keys) that an open passes over if they are damaged or missing. What they held
+    /// is lost then.
+    pub accept_loss: Vec<String>,
     #[cfg(test)]
     pub(crate) wrong_rule: Option<super::simulation::WrongRule>,
 }
@@ -55,6 +58,7 @@ impl Default for LogSettings {
             topics_max: 100_000,
             partitions_max: 200_000,
             maintenance: MaintenanceSettings::default(),
+            accept_loss: Vec::new(),
             #[cfg(test)]
             wrong_rule: None,
         }

@@ -11,6 +11,7 @@ use futures::stream::{FuturesOrdered, StreamExt};
 
 use super::error::OpenError;
 use super::keys::{ShardKeys, checkpoint_position, trailing_number};
+use super::loss::Losses;
 use super::retry::retry_read;
 use super::state::{Commit, ShardState};
 use crate::format::event::Opened;
@@ -43,6 +44,8 @@ pub(super) struct Walker {
     /// What was read beyond the prefix that a later object of its epoch says is durable: a crash of
     /// the machine may still take it away.
     pub(super) unproven: Vec<WalPosition>,
+    /// What is passed over.
+    pub(super) losses: Losses,
 }
 
 impl Walker {
@@ -83,15 +86,20 @@ impl Walker {
                     self.note_unproven(writer_epoch, proven, seq);
                     return Ok(EpochEnd::Absent { seq });
                 };
-                match self.decode(position, object).await? {
-                    WalObject::Fence(fence) => {
+                let walked = match self.decode(position, object).await {
+                    Ok(WalObject::Commit(commit)) => self.replay(&commit).map(|()| WalObject::Commit(commit)),
+                    walked => walked,
+                };
+                match walked {
+                    Err(error) if self.losses.excuses(&self.keys.wal(position), &error) => {
+                        self.losses.pass(&self.keys.wal(position));
+                    }
+                    Err(error) => return Err(error),
+                    Ok(WalObject::Fence(fence)) => {
                         self.note_unproven(writer_epoch, proven, seq + 1);
                         return Ok(EpochEnd::Fenced { fence });
                     }
-                    WalObject::Commit(commit) => {
-                        proven = proven.max(commit.header.durable_seq);
-                        self.replay(&commit)?;
-                    }
+                    Ok(WalObject::Commit(commit)) => proven = proven.max(commit.header.durable_seq),
                 }
                 seq += 1;
             }
@@ -143,6 +151,7 @@ impl Walker {
         let position = commit.header.position;
         if let Some(before) = self.state.position
             && commit.header.previous_header_crc != self.state.header_crc
+            && !self.losses.suspends_chain()
         {
             return Err(OpenError::BrokenChain {
                 location: self.location(),
@@ -150,6 +159,8 @@ impl Walker {
                 before,
             });
         }
+        let before = self.losses.accepts_any().then(|| self.state.clone());
+        self.losses.note(&self.state, &commit.blocks);
         let applied = self.state.apply(&Commit {
             header: &commit.header,
             header_crc: commit.header_crc,
@@ -157,6 +168,9 @@ impl Walker {
             events: &commit.events,
             blocks: &commit.blocks,
         });
+        if let (Err(_), Some(before)) = (&applied, before) {
+            self.state = before;
+        }
         applied.map_err(|reason| OpenError::Contradiction {
             location: self.location(),
             key: self.keys.wal(position),

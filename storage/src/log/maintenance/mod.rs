@@ -11,6 +11,7 @@ mod expire;
 mod inputs;
 mod install;
 mod plan;
+mod repair;
 mod retention;
 mod rewrite;
 mod run;
@@ -28,6 +29,7 @@ use tokio::sync::{mpsc, oneshot};
 use self::collector::Collector;
 use self::install::{Install, InstallError};
 use self::plan::Plan;
+pub(super) use self::repair::Repair;
 use self::rewrite::{RewriteError, rewrite};
 use self::run::Input;
 use super::change::{self, Change};
@@ -36,6 +38,7 @@ use super::committer::Command;
 use super::error::{MaintenanceError, WriteError};
 use super::health::Health;
 use super::pinned::PinnedState;
+use super::repair::RepairReport;
 use super::settings::{MaintenanceSettings, StorePlace};
 use super::shared::Shared;
 use crate::format::page::CheckpointRoot;
@@ -54,6 +57,7 @@ pub(super) enum Request {
     Checkpoint(Reply),
     /// Delete all that may be deleted by now.
     Collect(Reply),
+    Repair(Repair, oneshot::Sender<Result<RepairReport, MaintenanceError>>),
     /// End; a checkpoint is written first if anything was committed since the last one.
     Close(oneshot::Sender<()>),
 }
@@ -142,6 +146,11 @@ impl Maintainer {
             Request::Compact(reply) => (reply, self.compact_all().await),
             Request::Checkpoint(reply) => (reply, self.write_checkpoint().await),
             Request::Collect(reply) => (reply, self.collect().await),
+            Request::Repair(repair, reply) => {
+                // Whoever asked may have gone away.
+                let _ = reply.send(self.repair(repair).await);
+                return;
+            }
             Request::Close(_) => unreachable!("the loop ends with it"),
         };
         // Whoever asked may have gone away.

@@ -325,10 +325,12 @@ impl ShardState {
         Ok(())
     }
 
-    /// Lost slices in the ranges are skipped from now on.
+    /// Lost slices in the ranges are skipped from now on, and no offset of the ranges is given out
+    /// again.
     fn accept_loss(&mut self, event: &LossAccepted) -> Result<(), String> {
         for range in &event.partitions {
             let partition = self.partition_mut(TopicPartition::new(range.topic_id, range.partition))?;
+            partition.next_offset = partition.next_offset.max(range.next_offset);
             for slice in &mut partition.slices {
                 let is_inside = slice.slice.base_offset >= range.base_offset
                     && slice.slice.next_offset <= range.next_offset;
