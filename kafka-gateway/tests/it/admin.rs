@@ -220,7 +220,7 @@ async fn topics_that_cannot_be_created_say_why() {
         (creatable("a").with_num_partitions(0), INVALID_PARTITIONS),
         (creatable("a").with_replication_factor(0), INVALID_REPLICATION_FACTOR),
         (creatable("a").with_configs(vec![config("no.such", Some("1"))]), INVALID_CONFIG),
-        (creatable("a").with_configs(vec![config("cleanup.policy", Some("compact"))]), INVALID_CONFIG),
+        (creatable("a").with_configs(vec![config("cleanup.policy", Some("forget"))]), INVALID_CONFIG),
         (creatable("a").with_configs(vec![config("retention.ms", None)]), INVALID_CONFIG),
     ];
     for (topic, error) in cases {

@@ -30,8 +30,8 @@ pub use event::{Event, EventError};
 pub use record_batch::{
     BATCH_HEADER_LENGTH, BatchBuilder, BatchError, BatchErrorKind, BatchHeader, BatchKind, BatchOptions,
     BatchSummary, Compression, DecompressionBudget, ProducerIdentity, Record, RecordHeaders, RecordIter,
-    Records, TimestampType, inspect, set_base_offset, set_leader_epoch, set_log_append_time,
-    set_max_timestamp, split_batches, verify_crc,
+    Records, Retained, TimestampType, inspect, retain_records, set_base_offset, set_leader_epoch,
+    set_log_append_time, set_max_timestamp, split_batches, verify_crc, without_records,
 };
 pub use slice::{Slice, SliceData, SliceLocation};
 pub use wal_object::{

@@ -107,6 +107,16 @@ pub struct MaintenanceSettings {
     pub orphan_age: Duration,
     pub sweep_interval: Duration,
     pub retention_interval: Duration,
+    /// What is known of a producer of a partition is forgotten when it was silent for this time
+    /// (Kafka's `producer.id.expiration.ms`).
+    pub producer_expiration: Duration,
+    pub producer_expiry_interval: Duration,
+    /// Partitions are looked through for what log cleaning is due after this time, and after each
+    /// compaction.
+    pub clean_interval: Duration,
+    /// One cleaning of a partition keeps so many keys in memory at most, about 128 MiB; what comes
+    /// after is cleaned the next time.
+    pub clean_keys_max: usize,
     /// Producers wait while the WAL holds more bytes of batches that are in no segment yet.
     pub uncompacted_bytes_max: u64,
 }
@@ -115,10 +125,6 @@ impl Default for MaintenanceSettings {
     fn default() -> Self {
         const GIB: u64 = 1024 * MIB as u64;
         Self {
-    /// What is known of a producer of a partition is forgotten when it was silent for this time
-    /// (Kafka's `producer.id.expiration.ms`).
-    pub producer_expiration: Duration,
-    pub producer_expiry_interval: Duration,
             compaction_bytes: 64 * MIB as u64,
             compaction_objects: None,
             compaction_interval: Duration::from_secs(60),
@@ -139,6 +145,10 @@ impl Default for MaintenanceSettings {
             orphan_age: Duration::from_secs(24 * 3600),
             sweep_interval: Duration::from_secs(24 * 3600),
             retention_interval: Duration::from_secs(5 * 60),
+            producer_expiration: Duration::from_secs(24 * 3600),
+            producer_expiry_interval: Duration::from_secs(10 * 60),
+            clean_interval: Duration::from_secs(5 * 60),
+            clean_keys_max: 3_500_000,
             uncompacted_bytes_max: 4 * GIB,
         }
     }
@@ -147,8 +157,6 @@ impl Default for MaintenanceSettings {
 impl MaintenanceSettings {
     pub(super) fn compaction_objects(&self, place: StorePlace) -> u64 {
         self.compaction_objects.unwrap_or(match place {
-            producer_expiration: Duration::from_secs(24 * 3600),
-            producer_expiry_interval: Duration::from_secs(10 * 60),
             StorePlace::Local => 16_384,
             StorePlace::Remote => 256,
         })

@@ -95,6 +95,10 @@ const RETENTION_BYTES: &str = "retention.bytes";
 const RETENTION_MS: &str = "retention.ms";
 const RETENTION_REFERENCE: &str = "retention.reference";
 const CLEANUP_POLICY: &str = "cleanup.policy";
+const DELETE_RETENTION_MS: &str = "delete.retention.ms";
+const MAX_COMPACTION_LAG_MS: &str = "max.compaction.lag.ms";
+const MIN_COMPACTION_LAG_MS: &str = "min.compaction.lag.ms";
+const MIN_CLEANABLE_DIRTY_RATIO: &str = "min.cleanable.dirty.ratio";
 const MAX_MESSAGE_BYTES: &str = "max.message.bytes";
 const TIMESTAMP_TYPE: &str = "message.timestamp.type";
 const TIMESTAMP_BEFORE_MAX_MS: &str = "message.timestamp.before.max.ms";
@@ -103,7 +107,12 @@ const TIMESTAMP_AFTER_MAX_MS: &str = "message.timestamp.after.max.ms";
 /// Sorted by name. Names, defaults and bounds are those of Kafka 4.1's `TopicConfig` and
 /// `LogConfig`, except where docs/compatibility.md says otherwise; the last group is ours.
 const SPECS: &[Spec] = &[
-    effective(CLEANUP_POLICY, "delete", Check::ListOf(&["delete"]), "only delete is supported so far"),
+    effective(
+        CLEANUP_POLICY,
+        "delete",
+        Check::ListOf(&["compact", "delete"]),
+        "delete old records by retention, keep the newest record of each key, or both",
+    ),
     spec("compression.gzip.level", "-1", Check::Int(-1, 9), "level for compression.type=gzip"),
     spec("compression.lz4.level", "9", Check::Int(1, 17), "level for compression.type=lz4"),
     effective(
@@ -113,7 +122,12 @@ const SPECS: &[Spec] = &[
         "batches are kept as the producer compressed them",
     ),
     spec("compression.zstd.level", "3", Check::Int(-131_072, 22), "level for compression.type=zstd"),
-    spec("delete.retention.ms", "86400000", Check::Long(0, LONG_MAX), "how long tombstones are kept"),
+    effective(
+        DELETE_RETENTION_MS,
+        "86400000",
+        Check::Long(0, LONG_MAX),
+        "how long log cleaning keeps tombstones and transaction markers",
+    ),
     spec("file.delete.delay.ms", "60000", Check::Long(0, LONG_MAX), "delay before deleted data is removed"),
     spec("flush.messages", "9223372036854775807", Check::Long(1, LONG_MAX), "every ack is durable already"),
     spec("flush.ms", "9223372036854775807", Check::Long(0, LONG_MAX), "every ack is durable already"),
@@ -122,7 +136,12 @@ const SPECS: &[Spec] = &[
     spec("leader.replication.throttled.replicas", "", Check::AnyList, "there are no followers"),
     spec("local.retention.bytes", "-2", Check::Long(-2, LONG_MAX), "there is no second tier"),
     spec("local.retention.ms", "-2", Check::Long(-2, LONG_MAX), "there is no second tier"),
-    spec("max.compaction.lag.ms", "9223372036854775807", Check::Long(1, LONG_MAX), "bound on log cleaning"),
+    effective(
+        MAX_COMPACTION_LAG_MS,
+        "9223372036854775807",
+        Check::Long(1, LONG_MAX),
+        "records older than this are cleaned even if few are dirty",
+    ),
     effective(MAX_MESSAGE_BYTES, "1048588", Check::Int(0, INT_MAX), "largest batch in bytes, as produced"),
     effective(
         TIMESTAMP_AFTER_MAX_MS,
@@ -142,8 +161,18 @@ const SPECS: &[Spec] = &[
         Check::OneOf(&["CreateTime", "LogAppendTime"]),
         "whether a record's time is the producer's or that of the append",
     ),
-    spec("min.cleanable.dirty.ratio", "0.5", Check::Double(0.0, 1.0), "bound on log cleaning"),
-    spec("min.compaction.lag.ms", "0", Check::Long(0, LONG_MAX), "bound on log cleaning"),
+    effective(
+        MIN_CLEANABLE_DIRTY_RATIO,
+        "0.5",
+        Check::Double(0.0, 1.0),
+        "a partition is cleaned when a larger part of its bytes was never cleaned",
+    ),
+    effective(
+        MIN_COMPACTION_LAG_MS,
+        "0",
+        Check::Long(0, LONG_MAX),
+        "records younger than this are not cleaned",
+    ),
     spec("min.insync.replicas", "1", Check::Int(1, INT_MAX), "the object store replicates"),
     spec("preallocate", "false", Check::Boolean, "there are no files to preallocate"),
     spec("remote.log.copy.disable", "false", Check::Boolean, "there is no second tier"),
@@ -286,6 +315,26 @@ impl TopicConfig {
         self.get(CLEANUP_POLICY).split(',').any(|policy| policy.trim() == "compact")
     }
 
+    /// How long log cleaning keeps tombstones and transaction markers.
+    pub fn delete_retention_ms(&self) -> i64 {
+        self.integer(DELETE_RETENTION_MS)
+    }
+
+    /// Records younger than this are not cleaned.
+    pub fn min_compaction_lag_ms(&self) -> i64 {
+        self.integer(MIN_COMPACTION_LAG_MS)
+    }
+
+    /// Records older than this are cleaned even if few are dirty.
+    pub fn max_compaction_lag_ms(&self) -> i64 {
+        self.integer(MAX_COMPACTION_LAG_MS)
+    }
+
+    /// A partition is cleaned when a larger part of its bytes was never cleaned.
+    pub fn min_cleanable_dirty_ratio(&self) -> f64 {
+        self.get(MIN_CLEANABLE_DIRTY_RATIO).parse().expect("numbers are checked before they are set")
+    }
+
     /// The size beyond which the oldest records of a partition are deleted.
     pub fn retention_bytes(&self) -> Option<u64> {
         u64::try_from(self.integer(RETENTION_BYTES)).ok()
@@ -378,9 +427,19 @@ mod tests {
         let parse = |pairs: &[(&str, &str)]| TopicConfig::parse(&configs(pairs));
         assert!(matches!(parse(&[("no.such", "1")]), Err(ConfigError::Unknown { .. })));
         assert!(matches!(parse(&[("max.message.bytes", "-1")]), Err(ConfigError::Invalid { .. })));
-        assert!(matches!(parse(&[("cleanup.policy", "compact")]), Err(ConfigError::Invalid { .. })));
-        assert!(matches!(parse(&[("cleanup.policy", "compact,delete")]), Err(ConfigError::Invalid { .. })));
+        assert!(matches!(parse(&[("cleanup.policy", "compact,keep")]), Err(ConfigError::Invalid { .. })));
         assert!(matches!(parse(&[("preallocate", "yes")]), Err(ConfigError::Invalid { .. })));
+    }
+
+    #[test]
+    fn a_topic_can_be_cleaned_deleted_from_or_both() {
+        let policies = |value: &str| {
+            let config = TopicConfig::parse(&configs(&[("cleanup.policy", value)])).unwrap();
+            (config.compacts(), config.deletes_by_retention())
+        };
+        assert_eq!(policies("compact"), (true, false));
+        assert_eq!(policies("compact, delete"), (true, true));
+        assert_eq!(policies("delete"), (false, true));
     }
 
     #[test]

@@ -11,6 +11,7 @@ mod builder;
 mod compression;
 mod error;
 mod records;
+mod retain;
 mod validate;
 mod varint;
 
@@ -25,6 +26,7 @@ pub use builder::{BatchBuilder, BatchKind, BatchOptions, HeaderRef, ProducerIden
 pub use compression::{Compression, DecompressionBudget, UnknownCompression};
 pub use error::{BatchError, BatchErrorKind};
 pub use records::{Record, RecordHeaderIter, RecordHeaders, RecordIter, Records};
+pub use retain::{Retained, retain_records, without_records};
 pub use validate::{BatchSummary, inspect};
 
 /// Bytes before the records.
@@ -41,6 +43,7 @@ const CRC_AT: usize = 17;
 /// The CRC covers everything from here on.
 const ATTRIBUTES_AT: usize = 21;
 const MAX_TIMESTAMP_AT: usize = 35;
+const RECORD_COUNT_AT: usize = 57;
 
 const COMPRESSION_MASK: i16 = 0x07;
 const LOG_APPEND_TIME_BIT: i16 = 1 << 3;
@@ -118,7 +121,7 @@ impl BatchHeader {
             producer_id: i64::from_be_bytes(array(bytes, 43)),
             producer_epoch: i16::from_be_bytes(array(bytes, 51)),
             base_sequence: i32::from_be_bytes(array(bytes, 53)),
-            record_count: i32::from_be_bytes(array(bytes, 57)),
+            record_count: i32::from_be_bytes(array(bytes, RECORD_COUNT_AT)),
         };
         header.check()?;
         Ok(header)

@@ -154,6 +154,11 @@ impl<'a> Iterator for RecordIter<'a> {
 }
 
 impl<'a> RecordIter<'a> {
+    /// Where the next record begins in the buffer.
+    pub(super) fn position(&self) -> usize {
+        self.reader.position()
+    }
+
     fn step(&mut self) -> Result<Option<Record<'a>>, BatchError> {
         let stated = self.header.record_count;
         if self.index == stated {

@@ -6,6 +6,7 @@
 //! Invariant: an idle log asks nothing of its store: the task waits for commits, and for the times at
 //! which something is due.
 
+mod clean;
 mod collector;
 mod expire;
 mod inputs;
@@ -30,8 +31,8 @@ use self::collector::Collector;
 use self::install::{Install, InstallError};
 use self::plan::Plan;
 pub(super) use self::repair::Repair;
-use self::rewrite::{RewriteError, rewrite};
-use self::run::Input;
+use self::rewrite::{RewriteError, Rewritten, rewrite};
+use self::run::{Input, Run};
 use super::change::{self, Change};
 use super::checkpoint::{WrittenCheckpoint, write_checkpoint};
 use super::committer::Command;
@@ -79,6 +80,16 @@ pub(super) struct Maintainer {
     due: Due,
 }
 
+/// Segments that were written, and what they are made of.
+struct Made {
+    runs: Vec<Run>,
+    rewritten: Rewritten,
+    /// As in [`Plan`].
+    wal_objects: u64,
+    started: Duration,
+    what: &'static str,
+}
+
 /// When things were done last, on the monotonic clock.
 struct Due {
     opened: Duration,
@@ -86,6 +97,7 @@ struct Due {
     checkpointed: Duration,
     retained: Duration,
     expired: Duration,
+    cleaned: Duration,
     swept: Option<Duration>,
     retry_at: Option<Duration>,
 }
@@ -107,6 +119,7 @@ impl Maintainer {
             checkpointed: now,
             retained: now,
             expired: now,
+            cleaned: now,
             swept: None,
             retry_at: None,
         };
@@ -195,6 +208,10 @@ impl Maintainer {
             self.due.compacted = self.now();
             self.compact().await?;
             self.merge().await?;
+            self.clean().await?;
+        }
+        if self.time_to_cleaning().is_some_and(|left| left.is_zero()) {
+            self.clean().await?;
         }
         if self.is_checkpoint_due() {
             self.write_checkpoint().await?;
@@ -275,8 +292,8 @@ impl Maintainer {
         let retention =
             self.has_retention().then(|| until(self.due.retained, self.settings.retention_interval));
         let collection = self.collector.time_left(&state, now);
-        let expiry = self.time_to_expiry();
-        [compaction, checkpoint, retention, collection, expiry].into_iter().flatten().min()
+        let (expiry, cleaning) = (self.time_to_expiry(), self.time_to_cleaning());
+        [compaction, checkpoint, retention, collection, expiry, cleaning].into_iter().flatten().min()
     }
 
     async fn retain(&mut self) -> Result<(), MaintenanceError> {
@@ -294,7 +311,8 @@ impl Maintainer {
             self.compact().await?;
         }
         self.due.compacted = self.now();
-        self.merge().await
+        self.merge().await?;
+        self.clean().await
     }
 
     async fn compact(&mut self) -> Result<(), MaintenanceError> {
@@ -335,6 +353,14 @@ impl Maintainer {
                 return Ok(());
             }
         };
+        let installed = self.install(Made { runs, rewritten, wal_objects, started, what }).await;
+        drop(state);
+        installed
+    }
+
+    /// Installs what was written. Whoever calls it holds the state that the inputs are from.
+    async fn install(&mut self, made: Made) -> Result<(), MaintenanceError> {
+        let Made { runs, rewritten, wal_objects, started, what } = made;
         let (bytes, partitions, segments) = (rewritten.bytes_read, runs.len(), rewritten.segments.len());
         let created: Vec<_> = rewritten.segments.iter().map(|segment| segment.object.object).collect();
         self.shared.seams.failpoint("compaction.before_install");
@@ -342,7 +368,6 @@ impl Maintainer {
         let install = Install { runs, rewritten, wal_objects, age_max };
         let installed = self.change(install.into_change()).await;
         self.shared.seams.failpoint("compaction.after_install");
-        drop(state);
         match installed {
             Ok(()) => {}
             Err(InstallError::Write(error)) => return Err(error.into()),

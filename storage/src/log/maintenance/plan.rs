@@ -112,7 +112,8 @@ fn merge_range(partition: &PartitionState, settings: &MaintenanceSettings) -> Op
     let count = partition.slices.len();
     let is_stored = |index: usize| partition.slices[index].slice.location().is_some();
     let is_small = |index: &usize| is_stored(*index) && length(*index) < settings.small_slice_bytes;
-    let small = (0..count).rev().take_while(is_small).count();
+    let first_dirty = first_dirty(partition);
+    let small = (first_dirty..count).rev().take_while(is_small).count();
     if small >= settings.merge_slices {
         let mut first = count - 2;
         let mut after = length(count - 1);
@@ -130,11 +131,17 @@ fn merge_range(partition: &PartitionState, settings: &MaintenanceSettings) -> Op
     merge_large(partition, settings)
 }
 
+/// Slices that were cleaned are put together by log cleaning alone: what it knows of their
+/// tombstones must not be mixed with what was never cleaned.
+fn first_dirty(partition: &PartitionState) -> usize {
+    partition.first_slice_where(|slice| slice.slice.next_offset > partition.cleaned_offset)
+}
+
 /// Neighbours that are not small, but together fill one segment.
 fn merge_large(partition: &PartitionState, settings: &MaintenanceSettings) -> Option<std::ops::Range<usize>> {
-    let mut first = 0;
+    let mut first = first_dirty(partition);
     let mut bytes = 0;
-    for (index, slice) in partition.slices.iter().enumerate() {
+    for (index, slice) in partition.slices.iter().enumerate().skip(first) {
         let length = slice.slice.data_length();
         let is_large = slice.slice.location().is_none() || length * 2 > settings.segment_bytes_max;
         if is_large || length < settings.small_slice_bytes {

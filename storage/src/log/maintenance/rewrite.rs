@@ -41,7 +41,7 @@ impl From<StoreError> for RewriteError {
 }
 
 /// Where a slice of the result is: known in full only when its segment is finished.
-enum Placed {
+pub(super) enum Placed {
     /// The next one of the sink.
     Stored,
     Lost(Box<Slice>),
@@ -62,7 +62,11 @@ pub(super) async fn rewrite(shared: &Arc<Shared>, runs: &[Run]) -> Result<Rewrit
         writer.write(run).await?;
         placed.push(std::mem::take(&mut writer.placed));
     }
-    let segments = writer.sink.finish().await?;
+    Ok(assemble(runs, placed, writer.sink.finish().await?))
+}
+
+/// Puts together what is to be installed of the runs, whose slices are in the segments in order.
+pub(super) fn assemble(runs: &[Run], placed: Vec<Vec<Placed>>, segments: Vec<Finished>) -> Rewritten {
     let mut stored = segments.iter().flat_map(|segment| segment.slices.iter().cloned());
     let mut installs = Vec::with_capacity(runs.len());
     for (run, placed) in runs.iter().zip(placed) {
@@ -80,7 +84,7 @@ pub(super) async fn rewrite(shared: &Arc<Shared>, runs: &[Run]) -> Result<Rewrit
         });
     }
     let bytes_read = runs.iter().map(Run::data_length).sum();
-    Ok(Rewritten { segments, installs, bytes_read })
+    Rewritten { segments, installs, bytes_read }
 }
 
 struct RunWriter {
@@ -98,6 +102,8 @@ struct Progress {
     covered: i64,
     is_open: bool,
     sharing: Sharing,
+    /// Of the slice that is written anew: log cleaning alone puts cleaned slices together.
+    delete_horizon_ms: Option<i64>,
 }
 
 impl RunWriter {
@@ -105,7 +111,8 @@ impl RunWriter {
         let is_own = run.data_length() >= self.own_segment_bytes;
         let sharing = if is_own || self.last_own { Sharing::Own } else { Sharing::Shared };
         self.last_own = is_own;
-        let mut progress = Progress { covered: run.base_offset, is_open: false, sharing };
+        let delete_horizon_ms = run.delete_horizon_ms();
+        let mut progress = Progress { covered: run.base_offset, is_open: false, sharing, delete_horizon_ms };
         for input in &run.inputs {
             let opened = self.inputs.open(run.topic_partition, input).await?;
             let opened =
@@ -174,7 +181,7 @@ impl RunWriter {
     /// Ends the slice that is open, if one is, at an offset.
     async fn end(&mut self, next_offset: i64, progress: &mut Progress) -> Result<(), StoreError> {
         if progress.is_open {
-            self.sink.end_slice(next_offset, None).await?;
+            self.sink.end_slice(next_offset, progress.delete_horizon_ms).await?;
             progress.is_open = false;
             progress.covered = next_offset;
         }

@@ -13,6 +13,13 @@ pub(super) enum Input {
 }
 
 impl Input {
+    fn base_offset(&self) -> i64 {
+        match self {
+            Self::Slice(slice) => slice.base_offset,
+            Self::Block(block) => block.base_offset,
+        }
+    }
+
     pub(super) fn next_offset(&self) -> i64 {
         match self {
             Self::Slice(slice) => slice.next_offset,
@@ -56,6 +63,21 @@ impl Run {
             log_start_offset: state.log_start_offset,
             inputs: slices.into_iter().map(Input::Slice).collect(),
         }
+    }
+
+    /// When the tombstones of its slices are due to go.
+    pub(super) fn delete_horizon_ms(&self) -> Option<i64> {
+        let horizon = |input: &Input| match input {
+            Input::Slice(slice) => slice.delete_horizon_ms,
+            Input::Block(_) => None,
+        };
+        self.inputs.iter().filter_map(horizon).max()
+    }
+
+    /// Leaves away the inputs that begin at or after an offset.
+    pub(super) fn truncate(&mut self, offset: i64) {
+        self.inputs.retain(|input| input.base_offset() < offset);
+        self.next_offset = self.inputs.last().map_or(self.base_offset, Input::next_offset);
     }
 
     pub(super) fn data_length(&self) -> u64 {

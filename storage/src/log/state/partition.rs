@@ -252,6 +252,8 @@ impl PartitionState {
         self.size_bytes = self.size_bytes + added - dropped.bytes();
         if let Some(cleaned_offset) = install.cleaned_offset {
             self.cleaned_offset = cleaned_offset;
+            // Nothing of these transactions is left to hide.
+            self.aborted.retain(|aborted| aborted.last_offset >= cleaned_offset);
         }
         self.recompute_bounds();
         Ok(dropped)

@@ -32,9 +32,9 @@ async fn topics_that_cannot_be_are_refused() {
     assert!(matches!(refused(new_topic("a_b", 1)).await, CreateTopicError::NameCollision { .. }));
     assert!(matches!(refused(new_topic("a b", 1)).await, CreateTopicError::InvalidName(_)));
     assert!(matches!(refused(new_topic("c", 0)).await, CreateTopicError::InvalidPartitions { .. }));
-    let compact = BTreeMap::from([("cleanup.policy".to_owned(), "compact".to_owned())]);
-    let compact = CreateTopic { configs: compact, ..new_topic("c", 1) };
-    assert!(matches!(refused(compact).await, CreateTopicError::InvalidConfig(_)));
+    let forget = BTreeMap::from([("cleanup.policy".to_owned(), "forget".to_owned())]);
+    let forget = CreateTopic { configs: forget, ..new_topic("c", 1) };
+    assert!(matches!(refused(forget).await, CreateTopicError::InvalidConfig(_)));
     assert!(matches!(refused(new_topic("c", i32::MAX)).await, CreateTopicError::TooMany { .. }));
 }
 

@@ -296,11 +296,11 @@ async fn silent_producers_are_forgotten_but_not_those_with_an_open_transaction()
         let refused = append(log, events, idempotent(0, 9, 1)).await;
         matches!(refused, Err(AppendError::OutOfOrderSequence { .. }))
     };
-    tokio::time::sleep(std::time::Duration::from_secs(23 * 3600)).await;
+    seams.clock.sleep(std::time::Duration::from_secs(23 * 3600)).await;
     assert!(out_of_order(&log).await);
-    tokio::time::sleep(std::time::Duration::from_secs(2 * 3600)).await;
+    seams.clock.sleep(std::time::Duration::from_secs(2 * 3600)).await;
     log.close().await;
-    let log = Log::open(store.clone(), LogSettings::default(), seams).await.unwrap();
+    let log = Log::open(store.clone(), LogSettings::default(), seams.clone()).await.unwrap();
     assert!(!out_of_order(&log).await, "the sequence of a forgotten producer may be any");
     assert_eq!(view(&log, events).bounds().last_stable_offset, 0);
     let duplicate = append(&log, events, transactional(8, 0, 0)).await.unwrap();
