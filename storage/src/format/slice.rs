@@ -6,7 +6,7 @@
 
 use prost::Message;
 
-use super::wal_object::{BLOCK_ENTRY_LENGTH, BlockEntry, BlockFlags};
+use super::wal_object::{BLOCK_ENTRY_LENGTH, BlockEntry, BlockFlags, NO_TIMESTAMP};
 use crate::ids::{ObjectId, TopicId, TopicPartition};
 
 /// One partition's part of one segment. Timestamps are milliseconds since the Unix epoch, -1 when no
@@ -99,8 +99,8 @@ impl Slice {
 
     /// Extends what is known by the block that follows.
     pub fn add(&mut self, block: &BlockEntry) {
-        let had_times = self.data_count + self.control_count > 0 && self.max_timestamp >= 0;
-        if block.max_timestamp >= 0 {
+        let had_times = self.data_count + self.control_count > 0 && self.max_timestamp != NO_TIMESTAMP;
+        if block.max_timestamp != NO_TIMESTAMP {
             if !had_times || block.max_timestamp > self.max_timestamp {
                 self.max_timestamp = block.max_timestamp;
                 self.offset_of_max_timestamp = block.offset_of_max_timestamp;
@@ -173,6 +173,10 @@ impl Slice {
             }
             _ => return Err("a slice is either stored or lost".to_owned()),
         };
+        let flags = BlockFlags(message.flags);
+        if flags.not_understood() != 0 {
+            return Err(format!("a slice has flags {:#x} that are not understood", flags.not_understood()));
+        }
         if message.base_offset < 0 || message.next_offset <= message.base_offset {
             return Err(format!("slice {}..{} does not ascend", message.base_offset, message.next_offset));
         }
@@ -190,7 +194,7 @@ impl Slice {
             min_append_time_ms: message.min_append_time_ms,
             max_append_time_ms: message.max_append_time_ms,
             leader_epoch: message.leader_epoch,
-            flags: BlockFlags(message.flags),
+            flags,
             delete_horizon_ms: message.delete_horizon_ms,
         })
     }
@@ -211,7 +215,13 @@ impl SliceLocation {
 
     fn from_message(message: &SliceLocationMessage) -> Result<Self, String> {
         let entry_length = message.entry_length;
-        if (entry_length as usize) < BLOCK_ENTRY_LENGTH || message.index_length % entry_length != 0 {
+        let data_end = message.data_position.checked_add(message.data_length);
+        let index_end = message.index_position.checked_add(u64::from(message.index_length));
+        if data_end.is_none() || index_end.is_none() {
+            return Err("a slice ends beyond every object".to_owned());
+        }
+        if (entry_length as usize) < BLOCK_ENTRY_LENGTH || !message.index_length.is_multiple_of(entry_length)
+        {
             return Err(format!(
                 "a slice has {} bytes of index with entries of {entry_length}",
                 message.index_length

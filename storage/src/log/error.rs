@@ -146,6 +146,8 @@ pub enum MaintenanceError {
     Store(#[from] StoreError),
     #[error("segments were not installed: {reason}")]
     Refused { reason: String },
+    #[error("nothing is deleted any more: another process has claimed epoch {writer_epoch}")]
+    Superseded { writer_epoch: u64 },
     #[error(transparent)]
     Write(#[from] WriteError),
 }

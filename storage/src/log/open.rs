@@ -20,8 +20,10 @@ use super::put::{Put, PutOutcome, Putter};
 use super::retry::Backoff;
 use super::settings::LogSettings;
 use super::shared::describe;
+#[cfg(test)]
+use super::simulation::WrongRule;
 use super::state::{Commit, ShardState};
-use super::walk::{EpochEnd, Walker, read_prefix};
+use super::walk::{Absence, EpochEnd, Walker, read_prefix};
 use crate::format::event::{ClosedEpoch, Opened};
 use crate::format::page::CheckpointRoot;
 use crate::format::{
@@ -46,6 +48,9 @@ pub(super) struct Opening {
     /// Whether objects are lost, with an operator's consent.
     pub(super) passed_over_losses: bool,
 }
+
+/// What a walk over all older epochs gives.
+pub(super) type Closed = (Vec<ClosedEpoch>, Option<CheckpointRoot>);
 
 struct Opener<'a> {
     settings: &'a LogSettings,
@@ -78,7 +83,11 @@ pub(super) async fn open(
             Err(error) => Err(error),
         };
         // What is missing may have been deleted by an owner that went on until it was fenced.
-        if begun.is_overtaken(&opener.walker).await? {
+        let overtaken = begun.is_overtaken(&opener.walker).await?;
+        #[cfg(test)]
+        let overtaken = super::simulation::is_overtaken(&opener.walker, settings, overtaken, &closed).await?;
+        if overtaken {
+            seams.failpoint("open.begin_again");
             continue;
         }
         break closed?;
@@ -164,7 +173,11 @@ pub(super) async fn read_only(
         let begun = Begun::at_newest(&walker).await?;
         let claimed = walker.claimed_epochs().await?;
         let walked = walk_all_for_reading(&mut walker, &begun, &claimed).await;
-        if begun.is_overtaken(&walker).await? {
+        let overtaken = begun.is_overtaken(&walker).await?;
+        #[cfg(test)]
+        let overtaken = super::simulation::is_reader_overtaken(settings, overtaken);
+        if overtaken {
+            seams.failpoint("read_only.begin_again");
             continue;
         }
         walked?;
@@ -179,23 +192,40 @@ pub(super) async fn read_only(
 async fn walk_all_for_reading(walker: &mut Walker, begun: &Begun, claimed: &[u64]) -> Result<(), OpenError> {
     load_checkpoint(walker, begun).await?;
     for writer_epoch in claimed {
-        if !walker.is_behind(*writer_epoch) {
-            walk_for_reading(walker, *writer_epoch, claimed).await?;
+        let is_behind = walker.is_behind(*writer_epoch);
+        if !is_behind && walk_for_reading(walker, *writer_epoch, claimed).await? == ReadEnd::OfLog {
+            return Ok(());
         }
     }
     Ok(())
 }
 
+/// Where a walk for reading has come to.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum ReadEnd {
+    OfEpoch,
+    /// Nothing that was acked when the walk came here is beyond.
+    OfLog,
+}
+
 /// Walks an epoch to its end. Its writer may still be alive: what it commits later is simply not in
-/// this state.
-async fn walk_for_reading(walker: &mut Walker, writer_epoch: u64, claimed: &[u64]) -> Result<(), OpenError> {
+/// this state, and neither is what a later epoch, begun meanwhile, puts upon that.
+async fn walk_for_reading(
+    walker: &mut Walker,
+    writer_epoch: u64,
+    claimed: &[u64],
+) -> Result<ReadEnd, OpenError> {
     let mut from = walker.first_seq(writer_epoch);
     let mut missing = None;
     loop {
-        let EpochEnd::Absent { seq } = walker.walk_epoch(writer_epoch, from).await? else { return Ok(()) };
+        let EpochEnd::Absent { seq } = walker.walk_epoch(writer_epoch, from).await? else {
+            return Ok(ReadEnd::OfEpoch);
+        };
         let place = WalPosition { writer_epoch, seq };
-        if !walker.is_proven_durable(place, claimed).await? {
-            return Ok(());
+        match walker.absence(place, claimed).await? {
+            Absence::Proven => {}
+            Absence::Closed => return Ok(ReadEnd::OfEpoch),
+            Absence::Open => return Ok(ReadEnd::OfLog),
         }
         if missing == Some(seq) {
             let key = walker.keys.wal(place);
@@ -330,7 +360,10 @@ impl Opener<'_> {
             };
             let place = WalPosition { writer_epoch: epoch, seq };
             from = seq;
-            if self.walker.is_proven_durable(place, older).await? {
+            let is_missing = self.walker.absence(place, older).await? == Absence::Proven;
+            #[cfg(test)]
+            let is_missing = is_missing && !self.settings.breaks(WrongRule::FenceOverMissing);
+            if is_missing {
                 if missing == Some(seq) {
                     let key = self.walker.keys.wal(place);
                     if self.walker.losses.accepts(&key) {

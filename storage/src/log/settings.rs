@@ -65,6 +65,14 @@ impl Default for LogSettings {
     }
 }
 
+#[cfg(test)]
+impl LogSettings {
+    /// Whether a rule is broken on purpose.
+    pub(super) fn breaks(&self, rule: super::simulation::WrongRule) -> bool {
+        self.wrong_rule == Some(rule)
+    }
+}
+
 /// When the WAL is compacted, checkpoints are written, and what is not needed any more is deleted.
 /// `None` takes what suits the store: a local directory or a remote one.
 #[derive(Clone, Debug)]

@@ -34,6 +34,18 @@ pub(super) enum EpochEnd {
     Absent { seq: u64 },
 }
 
+/// What is known of a place where nothing is.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Absence {
+    /// Something says that the object here was durable. It may have landed, or have been deleted, only
+    /// after the walk began; else it is missing.
+    Proven,
+    /// A later epoch has begun, and this one had ended here.
+    Closed,
+    /// No later epoch has begun: the writer of this one may go on here.
+    Open,
+}
+
 pub(super) struct Walker {
     pub(super) store: Arc<dyn LogStore>,
     pub(super) shard: ShardId,
@@ -178,12 +190,16 @@ impl Walker {
         })
     }
 
-    /// A local file that is visible may not be durable yet.
+    /// A local file that is visible may not be durable yet. One that was deleted meanwhile was: only
+    /// what a checkpoint covers is deleted.
     pub(super) async fn sync_unproven(&self) -> Result<(), OpenError> {
         for position in &self.unproven {
             let key = self.keys.wal(*position);
             let synced = retry_read(&*self.seams.clock, || self.store.sync(&key)).await;
-            synced.map_err(|source| self.store_error(source))?;
+            match synced {
+                Ok(()) | Err(StoreError::NotFound { .. }) => {}
+                Err(source) => return Err(self.store_error(source)),
+            }
         }
         Ok(())
     }
@@ -193,33 +209,27 @@ impl Walker {
         self.unproven.extend((from..end).map(|seq| WalPosition { writer_epoch, seq }));
     }
 
-    /// Whether something says that the object at a place was durable: a later object of its epoch,
-    /// or the open record of a later epoch. It may then have landed only after we looked.
-    pub(super) async fn is_proven_durable(
-        &self,
-        place: WalPosition,
-        claimed: &[u64],
-    ) -> Result<bool, OpenError> {
+    /// What a later object of its epoch, or the open record of a later epoch, says of an absent place.
+    pub(super) async fn absence(&self, place: WalPosition, claimed: &[u64]) -> Result<Absence, OpenError> {
         let listed = self.list(&self.keys.wal_epoch(place.writer_epoch)).await?;
         for seq in listed.iter().filter_map(|key| trailing_number(key)).filter(|seq| *seq > place.seq) {
             let later = WalPosition { seq, ..place };
             if let Some(WalObject::Commit(commit)) = self.try_read(later).await?
                 && commit.header.durable_seq >= i64::try_from(place.seq).unwrap_or(i64::MAX)
             {
-                return Ok(true);
+                return Ok(Absence::Proven);
             }
         }
+        let mut absence = Absence::Open;
         for writer_epoch in claimed.iter().copied().filter(|epoch| *epoch > place.writer_epoch) {
-            let opened = self.opened(writer_epoch).await?;
-            let closed = opened.iter().flat_map(|opened| &opened.closed_epochs);
-            if closed
-                .into_iter()
-                .any(|epoch| epoch.writer_epoch == place.writer_epoch && epoch.end_seq > place.seq)
-            {
-                return Ok(true);
+            let Some(opened) = self.opened(writer_epoch).await? else { continue };
+            let mut closed = opened.closed_epochs.iter();
+            if closed.any(|epoch| epoch.writer_epoch == place.writer_epoch && epoch.end_seq > place.seq) {
+                return Ok(Absence::Proven);
             }
+            absence = Absence::Closed;
         }
-        Ok(false)
+        Ok(absence)
     }
 
     /// The open record of an epoch; `None` if its writer never got that far.

@@ -116,3 +116,14 @@ impl SegmentBuilder {
         SegmentFooter { bytes: bytes.into(), slices: self.slices, object_length }
     }
 }
+
+/// The length of a segment that holds these slices and nothing else.
+pub fn length_of<'a>(slices: impl Iterator<Item = &'a Slice>) -> u64 {
+    let (mut bytes, mut messages) = ((SEGMENT_HEADER_LENGTH + SEGMENT_TRAILER_LENGTH) as u64, Vec::new());
+    for slice in slices {
+        let index_length = slice.location().map_or(0, |location| u64::from(location.index_length));
+        bytes += slice.data_length() + index_length;
+        messages.push(slice.to_message());
+    }
+    bytes + DirectoryMessage { slices: messages }.encoded_len() as u64
+}

@@ -12,7 +12,7 @@ mod builder;
 #[cfg(test)]
 mod tests;
 
-pub use builder::{SegmentBuilder, SegmentFooter};
+pub use builder::{SegmentBuilder, SegmentFooter, length_of};
 
 use prost::Message;
 

@@ -8,6 +8,9 @@ use std::ops::BitOr;
 use super::{WalObjectError, array};
 use crate::ids::{TopicId, TopicPartition};
 
+/// Stands for the times of records that have none.
+pub(in crate::format) const NO_TIMESTAMP: i64 = -1;
+
 /// Bytes of an entry as this version writes it.
 pub const BLOCK_ENTRY_LENGTH: usize = 104;
 
@@ -35,7 +38,7 @@ impl BlockFlags {
         self.0 & other.0 == other.0
     }
 
-    fn not_understood(self) -> u32 {
+    pub(in crate::format) fn not_understood(self) -> u32 {
         self.0 & Self::MUST_UNDERSTAND & !Self::KNOWN
     }
 }
@@ -81,8 +84,9 @@ impl BlockEntry {
     /// Extends what is known of a block by the batches that follow it. Position, length and CRC are
     /// the caller's.
     pub fn extend(&mut self, next: &Self) {
-        if next.max_timestamp >= 0 {
-            let had_times = self.max_timestamp >= 0;
+        // A record may have a time before 1970.
+        if next.max_timestamp != NO_TIMESTAMP {
+            let had_times = self.max_timestamp != NO_TIMESTAMP;
             if !had_times || next.max_timestamp > self.max_timestamp {
                 self.max_timestamp = next.max_timestamp;
                 self.offset_of_max_timestamp = next.offset_of_max_timestamp;

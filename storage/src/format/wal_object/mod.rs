@@ -16,6 +16,7 @@ mod fence;
 #[cfg(test)]
 mod tests;
 
+pub(in crate::format) use block_index::NO_TIMESTAMP;
 pub use block_index::{BLOCK_ENTRY_LENGTH, BlockEntry, BlockFlags};
 pub use builder::{EncodedWalObject, WalObjectBuilder};
 pub use error::WalObjectError;

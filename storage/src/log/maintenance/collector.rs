@@ -5,6 +5,9 @@
 //! refers to it, and the delay has passed since the last reference went. Claims and fences never go.
 //! Invariant: of the WAL only what is below the oldest checkpoint that is kept goes: every kept
 //! checkpoint can be opened.
+//! Invariant: nothing that an owner before may have left goes before it was seen, after the newest
+//! checkpoint was written, that nobody has claimed the shard since. Whoever claims it later begins
+//! from that checkpoint or a newer one, and shares pages with no older one.
 
 use std::collections::{BTreeSet, HashSet, VecDeque};
 use std::sync::Arc;
@@ -14,11 +17,15 @@ use futures::stream::{self, StreamExt};
 
 use crate::format::page::{CheckpointRoot, decode_checkpoint};
 use crate::ids::{BlockObject, ObjectId, WalPosition};
+use crate::log::error::MaintenanceError;
 use crate::log::keys::{checkpoint_position, object_id, wal_position};
+use crate::log::pinned::PinnedState;
 use crate::log::settings::{MaintenanceSettings, StorePlace};
 use crate::log::shared::Shared;
+#[cfg(test)]
+use crate::log::simulation::WrongRule;
 use crate::log::state::ShardState;
-use crate::object::StoreError;
+use crate::object::{ObjectMeta, StoreError};
 
 /// Objects are deleted so many at a time.
 const DELETES_MAX: usize = 16;
@@ -127,14 +134,16 @@ impl Collector {
     }
 
     /// Deletes what may be deleted by now; gives the segments, which the log has to note.
-    pub(super) async fn collect(&mut self, now: Duration) -> Result<Vec<ObjectId>, StoreError> {
+    pub(super) async fn collect(&mut self, now: Duration) -> Result<Vec<ObjectId>, MaintenanceError> {
         self.collected = Some(now);
         self.list_once(now).await?;
         self.shared.seams.failpoint("collector.before_delete");
         self.drop_checkpoints(now).await?;
         let Some(oldest) = self.checkpoints.front().cloned() else { return Ok(Vec::new()) };
         self.delete_wal(&oldest, now).await?;
-        self.delete_segments(&oldest).await
+        let deleted = self.delete_segments(&oldest).await?;
+        self.shared.seams.failpoint("collector.after_delete");
+        Ok(deleted)
     }
 
     /// Finds what processes before this one left: once, when there is something to delete.
@@ -180,8 +189,28 @@ impl Collector {
         self.known_through = Some(newest);
     }
 
+    /// Whether this process is still the last that claimed the shard.
+    async fn check_owner(&self) -> Result<(), MaintenanceError> {
+        #[cfg(test)]
+        if self.shared.settings.wrong_rule.is_some_and(WrongRule::collects_unowned) {
+            return Ok(());
+        }
+        let Some(position) = self.shared.durable().position else { return Ok(()) };
+        let writer_epoch = position.writer_epoch + 1;
+        match self.shared.store.get_prefix(&self.shared.keys.epoch(writer_epoch), 1).await {
+            Err(StoreError::NotFound { .. }) => Ok(()),
+            Err(error) => Err(error.into()),
+            Ok(_) => Err(MaintenanceError::Superseded { writer_epoch }),
+        }
+    }
+
+    #[cfg(test)]
+    fn breaks(&self, rule: WrongRule) -> bool {
+        self.shared.settings.wrong_rule == Some(rule)
+    }
+
     /// Drops checkpoints beyond the number that is kept, and old ones, but never the newest.
-    async fn drop_checkpoints(&mut self, now: Duration) -> Result<(), StoreError> {
+    async fn drop_checkpoints(&mut self, now: Duration) -> Result<(), MaintenanceError> {
         loop {
             let surplus = self.checkpoints.len() > self.settings.checkpoints_kept;
             let is_old = |kept: &Kept| now.saturating_sub(kept.since) >= self.settings.checkpoint_age_max;
@@ -190,6 +219,7 @@ impl Collector {
                 return Ok(());
             }
             let Some(dropped) = self.checkpoints.front().cloned() else { return Ok(()) };
+            self.check_owner().await?;
             // The root goes first: a root without its pages is damage, pages without one are not.
             self.shared.store.delete(&self.shared.keys.checkpoint(dropped.position)).await?;
             self.checkpoints.pop_front();
@@ -199,7 +229,7 @@ impl Collector {
         }
     }
 
-    async fn delete_wal(&mut self, oldest: &Kept, now: Duration) -> Result<(), StoreError> {
+    async fn delete_wal(&mut self, oldest: &Kept, now: Duration) -> Result<(), MaintenanceError> {
         while let Some((since, _)) = self.installs.get(1)
             && now.saturating_sub(*since) >= self.settings.wal_delete_delay
         {
@@ -210,8 +240,11 @@ impl Collector {
             return Ok(());
         }
         let state = self.shared.durable();
-        let held = self.shared.pins.oldest().and_then(|pinned| compacted_through(&pinned));
-        let through = [Some(compacted), held, Some(oldest.position)].into_iter().flatten().min();
+        let held = compacted_through(&self.oldest_held());
+        let covered = Some(oldest.position);
+        #[cfg(test)]
+        let covered = covered.filter(|_| !self.breaks(WrongRule::CollectAboveCheckpoint));
+        let through = [Some(compacted), held, covered].into_iter().flatten().min();
         // A held state without a position of its own refers to everything.
         let Some(through) = through.filter(|_| held.is_some()) else { return Ok(()) };
         let mut dead = Vec::new();
@@ -221,17 +254,26 @@ impl Collector {
                 dead.push(position);
             }
         }
-        let deleted = self.delete_all(dead.iter().map(|position| self.shared.keys.wal(*position)).collect());
-        if let Err(error) = deleted.await {
+        let keys = dead.iter().map(|position| self.shared.keys.wal(*position)).collect();
+        if let Err(error) = self.delete_owned(keys).await {
             dead.into_iter().rev().for_each(|position| self.wal.push_front(position));
             return Err(error);
         }
         Ok(())
     }
 
-    async fn delete_segments(&mut self, oldest: &Kept) -> Result<Vec<ObjectId>, StoreError> {
+    /// The oldest state that anybody in this process reads.
+    fn oldest_held(&self) -> Arc<PinnedState> {
+        #[cfg(test)]
+        if self.breaks(WrongRule::CollectHeld) {
+            return self.shared.durable();
+        }
+        self.shared.pins.oldest().unwrap_or_else(|| self.shared.durable())
+    }
+
+    async fn delete_segments(&mut self, oldest: &Kept) -> Result<Vec<ObjectId>, MaintenanceError> {
         let state = self.shared.durable();
-        let held = self.shared.pins.oldest().map_or(0, |pinned| pinned.wal_objects);
+        let held = self.oldest_held().wal_objects;
         let dead = state.segments.garbage.iter().filter(|(_, garbage)| {
             let unreferenced_by = garbage.unreferenced_by;
             unreferenced_by <= oldest.wal_objects
@@ -239,7 +281,7 @@ impl Collector {
                 && self.delay_left(garbage.unreferenced_at_ms).is_zero()
         });
         let dead: Vec<_> = dead.map(|(object, _)| *object).collect();
-        self.delete_all(dead.iter().map(|object| self.shared.keys.segment(*object)).collect()).await?;
+        self.delete_owned(dead.iter().map(|object| self.shared.keys.segment(*object)).collect()).await?;
         Ok(dead)
     }
 
@@ -252,18 +294,60 @@ impl Collector {
     }
 
     /// Deletes segments and pages that no state and no checkpoint refers to and that are old. The
-    /// listing comes first: what is referred to later was written later.
-    pub(super) async fn sweep(&mut self, newest: Option<&CheckpointRoot>) -> Result<(), StoreError> {
+    /// listing comes first: what is referred to later was written later, by this process or by one
+    /// that has claimed the shard since.
+    pub(super) async fn sweep(&mut self, newest: Option<&CheckpointRoot>) -> Result<(), MaintenanceError> {
         if newest.is_none() {
             return Ok(());
         }
         self.list_once(self.shared.seams.clock.monotonic()).await?;
+        #[cfg(test)]
+        if self.breaks(WrongRule::SweepListsLast) {
+            self.check_owner().await?;
+            let state = self.shared.durable();
+            let (listed, pages) = (self.list_swept().await?, self.pages_in_use().await?);
+            return Ok(self.delete_all(self.orphans(listed, &state, &pages)).await?);
+        }
+        let listed = self.list_swept().await?;
+        let pages = self.pages_in_use().await?;
+        self.check_owner().await?;
+        let orphans = self.orphans(listed, &self.shared.durable(), &pages);
+        if !orphans.is_empty() {
+            tracing::info!(objects = orphans.len(), "objects that nothing refers to are deleted");
+        }
+        Ok(self.delete_all(orphans).await?)
+    }
+
+    async fn list_swept(&self) -> Result<Vec<ObjectMeta>, StoreError> {
         let (store, keys) = (&self.shared.store, &self.shared.keys);
-        let listed = [store.list(&keys.data()).await?, store.list(&keys.pages()).await?].concat();
+        Ok([store.list(&keys.data()).await?, store.list(&keys.pages()).await?].concat())
+    }
+
+    /// The pages of all checkpoints: the ones that this process keeps, and one that the owner before
+    /// may have written while it was fenced.
+    async fn pages_in_use(&self) -> Result<BTreeSet<ObjectId>, StoreError> {
+        let (store, keys) = (&self.shared.store, &self.shared.keys);
+        let mut pages: BTreeSet<_> = self.checkpoints.iter().flat_map(|kept| &kept.pages).copied().collect();
+        for object in store.list(&keys.checkpoints()).await? {
+            let position = checkpoint_position(&object.key);
+            if self.checkpoints.iter().any(|kept| Some(kept.position) == position) {
+                continue;
+            }
+            if let Ok(root) = decode_checkpoint(&store.get(&object.key).await?) {
+                pages.extend(root.pages.iter().map(|page| page.page));
+            }
+        }
+        Ok(pages)
+    }
+
+    fn orphans(
+        &self,
+        listed: Vec<ObjectMeta>,
+        state: &ShardState,
+        pages: &BTreeSet<ObjectId>,
+    ) -> Vec<String> {
         let now_ms = self.shared.seams.clock.now_ms();
         let age_ms = i64::try_from(self.settings.orphan_age.as_millis()).unwrap_or(i64::MAX);
-        let state = self.shared.durable();
-        let pages: BTreeSet<_> = self.checkpoints.iter().flat_map(|kept| &kept.pages).copied().collect();
         let is_orphan = |key: &str| {
             object_id(key).is_some_and(|id| {
                 let is_known = state.segments.live.contains_key(&id)
@@ -272,12 +356,15 @@ impl Collector {
                 !is_known && now_ms.saturating_sub(id.created_at_ms()) >= age_ms
             })
         };
-        let orphans: Vec<_> =
-            listed.into_iter().map(|object| object.key).filter(|key| is_orphan(key)).collect();
-        if !orphans.is_empty() {
-            tracing::info!(objects = orphans.len(), "objects that nothing refers to are deleted");
+        listed.into_iter().map(|object| object.key).filter(|key| is_orphan(key)).collect()
+    }
+
+    async fn delete_owned(&self, keys: Vec<String>) -> Result<(), MaintenanceError> {
+        if keys.is_empty() {
+            return Ok(());
         }
-        self.delete_all(orphans).await
+        self.check_owner().await?;
+        Ok(self.delete_all(keys).await?)
     }
 
     async fn delete_all(&self, keys: Vec<String>) -> Result<(), StoreError> {

@@ -8,10 +8,12 @@ use thiserror::Error;
 use super::rewrite::Rewritten;
 use super::run::Run;
 use crate::format::Event;
-use crate::format::event::{InstalledObject, PartitionInstall, SegmentsInstalled};
+use crate::format::event::{InstalledObject, LogStart, LogStartsMoved, PartitionInstall, SegmentsInstalled};
 use crate::ids::TopicPartition;
 use crate::log::change::Change;
 use crate::log::error::WriteError;
+#[cfg(test)]
+use crate::log::simulation::WrongRule;
 use crate::log::state::ShardState;
 
 /// Why the segments were not installed. Nothing refers to them then.
@@ -34,20 +36,45 @@ pub(super) struct Install {
     pub(super) wal_objects: u64,
     /// Segments that are older are refused: a sweep may have taken them for orphans.
     pub(super) age_max: Duration,
+    /// A rule that is broken on purpose.
+    #[cfg(test)]
+    pub(super) wrong_rule: Option<WrongRule>,
 }
 
 impl Install {
     pub(super) fn into_change(self) -> Change<(), InstallError> {
         Change::any_place(move |state, now_ms| {
-            let event = self.event(state, now_ms)?;
-            Ok((vec![Event::SegmentsInstalled(event)], ()))
+            let moved = self.moved_starts(state);
+            let mut events = vec![Event::SegmentsInstalled(self.event(state, now_ms)?)];
+            if !moved.is_empty() {
+                events.push(Event::LogStartsMoved(LogStartsMoved { partitions: moved }));
+            }
+            Ok((events, ()))
         })
+    }
+
+    /// Log starts that moved into a run while it was written. They are said again after the install, so
+    /// that the new segments count as partly dead.
+    fn moved_starts(&self, state: &ShardState) -> Vec<LogStart> {
+        let moved = self.runs.iter().filter_map(|run| {
+            let partition = state.partitions.get(&run.topic_partition)?;
+            let log_start_offset = partition.log_start_offset;
+            let is_inside = log_start_offset > run.log_start_offset && log_start_offset < run.next_offset;
+            let (topic_id, partition) = (run.topic_partition.topic_id, run.topic_partition.partition);
+            is_inside.then_some(LogStart { topic_id, partition, log_start_offset })
+        });
+        moved.collect()
     }
 
     fn event(self, state: &ShardState, now_ms: i64) -> Result<SegmentsInstalled, InstallError> {
         self.check_age(now_ms)?;
         let mut partitions = Vec::with_capacity(self.runs.len());
         for (run, install) in self.runs.iter().zip(self.rewritten.installs) {
+            #[cfg(test)]
+            if self.wrong_rule == Some(WrongRule::InstallUnchecked) {
+                partitions.push(install);
+                continue;
+            }
             partitions.extend(current(run, install, state)?);
         }
         if partitions.is_empty() {

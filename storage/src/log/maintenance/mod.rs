@@ -47,6 +47,8 @@ use crate::ids::ObjectId;
 
 /// A failure is tried again after this time.
 const RETRY_DELAY: Duration = Duration::from_secs(5);
+/// Who has been overtaken will most likely be fenced, and then ends.
+const SUPERSEDED_DELAY: Duration = Duration::from_secs(60);
 /// A process that was just started has better things to do than to list its store.
 const FIRST_SWEEP_DELAY: Duration = Duration::from_secs(3600);
 
@@ -187,12 +189,16 @@ impl Maintainer {
         }
         self.due.retry_at = None;
         if let Err(error) = self.try_due().await {
+            let delay = match &error {
+                MaintenanceError::Superseded { .. } => SUPERSEDED_DELAY,
+                _ => RETRY_DELAY,
+            };
             match error {
                 // The log says so itself.
                 MaintenanceError::Write(_) => {}
                 error => tracing::warn!(%error, "maintenance is tried again in a while"),
             }
-            self.due.retry_at = Some(self.now() + RETRY_DELAY);
+            self.due.retry_at = Some(self.now() + delay);
         }
     }
 
@@ -365,13 +371,21 @@ impl Maintainer {
         let created: Vec<_> = rewritten.segments.iter().map(|segment| segment.object.object).collect();
         self.shared.seams.failpoint("compaction.before_install");
         let age_max = self.settings.orphan_age / 2;
-        let install = Install { runs, rewritten, wal_objects, age_max };
+        let install = Install {
+            runs,
+            rewritten,
+            wal_objects,
+            age_max,
+            #[cfg(test)]
+            wrong_rule: self.shared.settings.wrong_rule,
+        };
         let installed = self.change(install.into_change()).await;
         self.shared.seams.failpoint("compaction.after_install");
         match installed {
             Ok(()) => {}
             Err(InstallError::Write(error)) => return Err(error.into()),
             Err(refused) => {
+                self.shared.seams.failpoint("compaction.refused");
                 // Nothing refers to them. What is left here, the sweep finds.
                 self.collector.delete_unused(&created).await;
                 tracing::info!(%refused, "segments are not installed");
@@ -381,6 +395,7 @@ impl Maintainer {
                 };
             }
         }
+        self.shared.seams.failpoint("compaction.installed");
         self.collector.note_install(self.now());
         metrics::counter!("strandline_compaction_bytes_total", "kind" => what).increment(bytes);
         metrics::histogram!("strandline_compaction_seconds", "kind" => what)

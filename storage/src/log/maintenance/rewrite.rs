@@ -11,7 +11,7 @@ use super::inputs::{Inputs, SourceBlock, SourceBytes};
 use super::run::Run;
 use super::sink::{Finished, SegmentSink, Sharing, lost_slice};
 use crate::format::event::PartitionInstall;
-use crate::format::{BatchHeader, BlockEntry, BlockFlags, Slice, split_batches};
+use crate::format::{BatchError, BlockEntry, DecompressionBudget, Records, Slice, split_batches};
 use crate::log::shared::Shared;
 use crate::object::StoreError;
 
@@ -54,6 +54,7 @@ pub(super) async fn rewrite(shared: &Arc<Shared>, runs: &[Run]) -> Result<Rewrit
         sink: SegmentSink::new(shared),
         inputs,
         own_segment_bytes: shared.settings.maintenance.own_segment_bytes,
+        decompressed_bytes_max: shared.settings.decompressed_bytes_max,
         placed: Vec::new(),
         last_own: false,
     };
@@ -91,6 +92,7 @@ struct RunWriter {
     sink: SegmentSink,
     inputs: Inputs,
     own_segment_bytes: u64,
+    decompressed_bytes_max: usize,
     placed: Vec<Placed>,
     /// The run before has a segment of its own.
     last_own: bool,
@@ -160,7 +162,8 @@ impl RunWriter {
                 self.sink.push_damaged(block.entry, bytes).await?;
             }
             SourceBytes::Whole(bytes) => {
-                let (entry, bytes) = without_dead_batches(block.entry, bytes, run.log_start_offset);
+                let (start, max) = (run.log_start_offset, self.decompressed_bytes_max);
+                let (entry, bytes) = without_dead_batches(block.entry, bytes, start, max);
                 self.begin(run, progress).await?;
                 self.sink.push(entry, bytes).await?;
             }
@@ -189,14 +192,18 @@ impl RunWriter {
     }
 }
 
-/// A block that the log start cuts loses the batches that end below it. Its times then only bound
-/// those of its records.
-fn without_dead_batches(entry: BlockEntry, bytes: Bytes, log_start_offset: i64) -> (BlockEntry, Bytes) {
+/// A block that the log start cuts loses the batches that end below it. What is left is described
+/// anew; if that cannot be done, the block stays whole.
+fn without_dead_batches(
+    entry: BlockEntry,
+    bytes: Bytes,
+    log_start_offset: i64,
+    decompressed_bytes_max: usize,
+) -> (BlockEntry, Bytes) {
     if entry.base_offset >= log_start_offset {
         return (entry, bytes);
     }
     let mut dead = 0;
-    let mut dead_count = 0;
     let mut base_offset = entry.base_offset;
     for batch in split_batches(bytes.clone()) {
         let Ok((header, batch)) = batch else { return (entry, bytes) };
@@ -204,26 +211,51 @@ fn without_dead_batches(entry: BlockEntry, bytes: Bytes, log_start_offset: i64) 
             break;
         }
         dead += batch.len();
-        dead_count += records(&header);
         base_offset = header.next_offset();
     }
     if dead == 0 {
         return (entry, bytes);
     }
     let rest = bytes.slice(dead..);
-    let left = entry.data_count.saturating_sub(dead_count);
-    let entry = BlockEntry {
+    let mut left = BlockEntry {
         base_offset,
         length: u32::try_from(rest.len()).expect("a block is far below 4 GiB"),
-        data_count: left,
-        null_timestamp_count: entry.null_timestamp_count.min(left),
-        flags: entry.flags | BlockFlags::GAPS,
+        data_count: 0,
+        control_count: 0,
+        null_timestamp_count: 0,
+        min_timestamp: -1,
+        max_timestamp: -1,
+        offset_of_max_timestamp: -1,
         crc: crc32c::crc32c(&rest),
         ..entry
     };
-    (entry, rest)
+    match describe(&mut left, &rest, decompressed_bytes_max) {
+        Ok(()) => (left, rest),
+        Err(_) => (entry, bytes),
+    }
 }
 
-fn records(header: &BatchHeader) -> u32 {
-    if header.is_control() { 0 } else { u32::try_from(header.record_count).unwrap_or(0) }
+/// Counts the records of a block and bounds their times.
+fn describe(entry: &mut BlockEntry, bytes: &Bytes, decompressed_bytes_max: usize) -> Result<(), BatchError> {
+    for batch in split_batches(bytes.clone()) {
+        let (header, batch) = batch?;
+        let records = Records::decode(&batch, &mut DecompressionBudget::new(decompressed_bytes_max))?;
+        for record in &records {
+            let record = record?;
+            match (header.is_control(), record.timestamp) {
+                (true, _) => entry.control_count += 1,
+                (false, time) => {
+                    entry.data_count += 1;
+                    entry.null_timestamp_count += u32::from(time.is_none());
+                }
+            }
+            let Some(timestamp) = record.timestamp else { continue };
+            let is_first = entry.max_timestamp == -1;
+            if is_first || timestamp > entry.max_timestamp {
+                (entry.max_timestamp, entry.offset_of_max_timestamp) = (timestamp, record.offset);
+            }
+            entry.min_timestamp = if is_first { timestamp } else { entry.min_timestamp.min(timestamp) };
+        }
+    }
+    Ok(())
 }

@@ -2,26 +2,68 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
-/// One record, by its partition and offset.
-pub(super) type Place = (i32, i64);
+use crate::ids::{TopicId, TopicPartition};
 
-/// What was acked and seen so far. Records are told apart by an id that is used once.
+/// What was promised about the bounds of a partition.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub(super) struct Promise {
+    pub(super) log_start_offset: i64,
+    pub(super) high_watermark: i64,
+}
+
+/// What whoever opens the log, or looks at it, may rely on.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub(super) struct Promises {
+    partitions: BTreeMap<TopicPartition, Promise>,
+    deleted: BTreeSet<TopicId>,
+}
+
+impl Promises {
+    pub(super) fn raise(&mut self, partition: TopicPartition, promise: Promise) {
+        let known = self.partitions.entry(partition).or_default();
+        known.log_start_offset = known.log_start_offset.max(promise.log_start_offset);
+        known.high_watermark = known.high_watermark.max(promise.high_watermark);
+    }
+
+    pub(super) fn delete(&mut self, topic: TopicId) {
+        self.deleted.insert(topic);
+    }
+}
+
+/// What a reader found in one snapshot.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub(super) struct Seen {
+    pub(super) topics: BTreeSet<TopicId>,
+    pub(super) partitions: BTreeMap<TopicPartition, SeenPartition>,
+}
+
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(super) struct SeenPartition {
+    pub(super) bounds: Promise,
+    /// Ids by offset.
+    pub(super) records: BTreeMap<i64, u64>,
+}
+
+/// Everything that was promised so far, to anybody.
 #[derive(Debug, Default)]
 pub(super) struct History {
-    acked: BTreeMap<Place, u64>,
-    seen: BTreeMap<Place, u64>,
+    promises: Promises,
+    /// Records that were acked or seen.
+    records: BTreeMap<TopicPartition, BTreeMap<i64, u64>>,
+    /// Where somebody asked the log start to be.
+    requested_starts: BTreeMap<TopicPartition, BTreeSet<i64>>,
+    /// Topics whose log start moves by itself.
+    retained: BTreeSet<TopicId>,
+    /// Topics whose deletion was asked for.
+    maybe_deleted: BTreeSet<TopicId>,
     producer_ids: BTreeSet<i64>,
     /// The first promise that was broken.
     violation: Option<String>,
 }
 
 impl History {
-    pub(super) fn acked_count(&self) -> u64 {
-        self.acked.len() as u64
-    }
-
-    pub(super) fn acked(&self) -> &BTreeMap<Place, u64> {
-        &self.acked
+    pub(super) fn promises(&self) -> &Promises {
+        &self.promises
     }
 
     pub(super) fn violation(&self) -> Option<String> {
@@ -32,29 +74,46 @@ impl History {
         self.violation.get_or_insert(what);
     }
 
+    pub(super) fn created(&mut self, partition: TopicPartition) {
+        self.promises.raise(partition, Promise::default());
+    }
+
+    pub(super) fn is_retained(&mut self, topic: TopicId) {
+        self.retained.insert(topic);
+    }
+
+    pub(super) fn may_be_deleted(&mut self, topic: TopicId) {
+        self.maybe_deleted.insert(topic);
+    }
+
+    pub(super) fn deleted(&mut self, topic: TopicId) {
+        self.promises.delete(topic);
+    }
+
+    pub(super) fn log_start_requested(&mut self, partition: TopicPartition, offset: i64) {
+        self.requested_starts.entry(partition).or_default().insert(offset);
+    }
+
+    pub(super) fn raise(&mut self, partition: TopicPartition, promise: Promise) {
+        self.promises.raise(partition, promise);
+    }
+
     /// A batch was acked: its records have consecutive offsets.
-    pub(super) fn ack(&mut self, partition: i32, base_offset: i64, ids: &[u64]) {
+    pub(super) fn ack(&mut self, partition: TopicPartition, base_offset: i64, ids: &[u64]) {
         for (offset, id) in (base_offset..).zip(ids) {
-            match self.acked.insert((partition, offset), *id) {
-                Some(other) if other != *id => {
-                    self.violate(format!(
-                        "offset {offset} of partition {partition} acked for {other} and {id}"
-                    ));
-                }
-                _ => {}
-            }
+            self.promise_record(partition, offset, *id);
         }
     }
 
-    /// A reader saw these records of a partition, from the start up to its high watermark.
-    pub(super) fn see(&mut self, partition: i32, records: &BTreeMap<i64, u64>) {
-        for (offset, id) in records {
-            match self.seen.insert((partition, *offset), *id) {
-                Some(other) if other != *id => {
-                    self.violate(format!("offset {offset} of partition {partition} was {other}, is {id}"));
-                }
-                _ => {}
+    fn promise_record(&mut self, partition: TopicPartition, offset: i64, id: u64) {
+        match self.records.entry(partition).or_default().insert(offset, id) {
+            Some(other) if other != id => {
+                self.violate(format!(
+                    "offset {offset} of partition {} is given to {other} and {id}",
+                    partition.partition
+                ));
             }
+            _ => {}
         }
     }
 
@@ -66,26 +125,64 @@ impl History {
         }
     }
 
-    /// Holds the final log against all promises.
-    pub(super) fn check_final(&mut self, partition: i32, records: &BTreeMap<i64, u64>) {
-        self.see(partition, records);
-        let promised = self.acked.iter().chain(&self.seen).filter(|((of, _), _)| *of == partition);
-        let lost = promised
-            .filter_map(|((_, offset), id)| (records.get(offset) != Some(id)).then_some((*offset, *id)))
-            .next();
-        if let Some((offset, id)) = lost {
-            let found = records.get(&offset);
+    /// Holds a snapshot against what its reader may rely on, and notes what was seen.
+    pub(super) fn check(&mut self, expected: &Promises, seen: &Seen) {
+        self.check_topics(expected, seen);
+        for (id, partition) in &seen.partitions {
+            let promise = expected.partitions.get(id).copied().unwrap_or_default();
+            self.check_bounds(*id, promise, partition.bounds);
+            self.check_records(*id, partition);
+            self.promises.raise(*id, partition.bounds);
+        }
+    }
+
+    fn check_topics(&mut self, expected: &Promises, seen: &Seen) {
+        for id in expected.partitions.keys().map(|partition| partition.topic_id) {
+            if !seen.topics.contains(&id) && !self.maybe_deleted.contains(&id) {
+                self.violate(format!("topic {id} has vanished"));
+            }
+        }
+        if let Some(id) = expected.deleted.iter().find(|id| seen.topics.contains(id)) {
+            self.violate(format!("topic {id} was deleted and is back"));
+        }
+    }
+
+    fn check_bounds(&mut self, id: TopicPartition, promise: Promise, found: Promise) {
+        let number = id.partition;
+        if found.high_watermark < promise.high_watermark {
             self.violate(format!(
-                "offset {offset} of partition {partition} was promised to hold {id}, holds {found:?}"
+                "the high watermark of partition {number} is {}, it was {}",
+                found.high_watermark, promise.high_watermark
             ));
         }
-        let unique: BTreeSet<_> = records.values().collect();
-        if unique.len() != records.len() {
-            self.violate(format!("partition {partition} holds a record twice"));
+        let start = found.log_start_offset;
+        if start < promise.log_start_offset {
+            self.violate(format!(
+                "the log start of partition {number} is {start}, it was {}",
+                promise.log_start_offset
+            ));
         }
-        let contiguous = records.keys().copied().eq(0..records.len() as i64);
-        if !contiguous {
-            self.violate(format!("partition {partition} has a gap"));
+        let requested = self.requested_starts.get(&id).is_some_and(|starts| starts.contains(&start));
+        if start != 0 && !requested && !self.retained.contains(&id.topic_id) {
+            self.violate(format!("nobody moved the log start of partition {number} to {start}"));
+        }
+    }
+
+    fn check_records(&mut self, id: TopicPartition, found: &SeenPartition) {
+        let Promise { log_start_offset, high_watermark } = found.bounds;
+        let number = id.partition;
+        if !found.records.keys().copied().eq(log_start_offset..high_watermark) {
+            let gap = (log_start_offset..high_watermark).find(|offset| !found.records.contains_key(offset));
+            self.violate(format!(
+                "partition {number} has a gap at {gap:?} of {log_start_offset}..{high_watermark}"
+            ));
+        }
+        let unique: BTreeSet<_> = found.records.values().collect();
+        if unique.len() != found.records.len() {
+            self.violate(format!("partition {number} holds a record twice"));
+        }
+        for (offset, record) in &found.records {
+            self.promise_record(id, *offset, *record);
         }
     }
 }

@@ -1,20 +1,35 @@
-//! A seeded simulation of commit and open on a store that fails: lost requests, lost responses, late
-//! applies, conflicts, crashes, two claimants. One seed decides everything.
+//! A seeded simulation of the whole log: commits, opens, compaction, merges, checkpoints, deletion,
+//! sweeps and retention go on all the time on a store that fails, under crashes, pauses and owners that
+//! do not know yet that they are overtaken. One seed decides everything.
 //!
 //! The checker knows what a client may rely on: an acked record is at its offset, once; no offset is
-//! given to two records; what a reader saw stays; a retry of an idempotent producer changes nothing.
-//! Rules that are known to lose records can be switched on, and the checker must catch each.
+//! given to two records; what a reader saw stays until its log start passes it; a held snapshot does
+//! not change; a time lookup finds what a plain search finds; a retry of an idempotent producer changes
+//! nothing; nothing counts as damaged that nobody damaged.
+//! Rules that are known to lose records can be broken on purpose, and the checker must catch each.
 
 mod checker;
+mod failpoints;
+mod memory;
+mod operations;
+mod reads;
+mod records;
 mod run;
+mod settings;
+mod sim_store;
+mod totals;
+
+#[cfg(test)]
+mod tests;
 
 use super::error::OpenError;
 use super::keys::trailing_number;
+use super::open::Closed;
+use super::settings::LogSettings;
 use super::walk::Walker;
 use crate::ids::WalPosition;
 
-/// A rule of the protocol that is broken on purpose (the variants of the exhaustive model of the
-/// fencing protocol that need no checkpoints).
+/// A rule of the protocol that is broken on purpose.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum WrongRule {
     /// The fence is deleted after the new owner has opened.
@@ -27,6 +42,50 @@ pub(crate) enum WrongRule {
     SkipWhatLandedMeanwhile,
     /// Each put is acked on its own, not over the contiguous prefix.
     AckEach,
+    /// A missing object that is proven to have been durable is fenced over.
+    FenceOverMissing,
+    /// The walk of an open never begins again. An owner that asks before it deletes protects the open
+    /// too, so that it does not, like in the next two.
+    NeverBeginAgain,
+    /// It begins again only if the newest checkpoint is beyond the first fence.
+    CompareWithFirstFence,
+    /// It begins again only if the newest checkpoint is beyond the last fence.
+    CompareWithLastFence,
+    /// A reader trusts the position that it began from.
+    ReaderNeverBeginsAgain,
+    /// Objects are deleted although somebody reads a state that refers to them.
+    CollectHeld,
+    /// The WAL is deleted beyond the oldest checkpoint.
+    CollectAboveCheckpoint,
+    /// An owner deletes without asking whether it was overtaken.
+    CollectUnowned,
+    /// Segments are installed without a look at what is there by then.
+    InstallUnchecked,
+    /// A sweep lists after it has loaded what is referred to.
+    SweepListsLast,
+}
+
+impl WrongRule {
+    /// Whether an owner deletes without asking whether it was overtaken.
+    pub(super) fn collects_unowned(self) -> bool {
+        match self {
+            Self::CollectUnowned
+            | Self::NeverBeginAgain
+            | Self::CompareWithFirstFence
+            | Self::CompareWithLastFence => true,
+            Self::DeleteFence
+            | Self::FenceAfterListing
+            | Self::FenceAfterListingRecoverAll
+            | Self::SkipWhatLandedMeanwhile
+            | Self::AckEach
+            | Self::FenceOverMissing
+            | Self::ReaderNeverBeginsAgain
+            | Self::CollectHeld
+            | Self::CollectAboveCheckpoint
+            | Self::InstallUnchecked
+            | Self::SweepListsLast => false,
+        }
+    }
 }
 
 /// Where the fence goes: under the right rule, to the first absent place.
@@ -51,62 +110,26 @@ pub(super) async fn fence_place(
     Ok(end)
 }
 
-#[cfg(test)]
-mod tests {
-    use super::WrongRule;
-    use super::run::{Totals, run_seed};
+/// Whether an open begins again: under the right rule, if the newest checkpoint is another one.
+pub(super) async fn is_overtaken(
+    walker: &Walker,
+    settings: &LogSettings,
+    right: bool,
+    closed: &Result<Closed, OpenError>,
+) -> Result<bool, OpenError> {
+    let fences = closed.as_ref().map(|(closed, _)| closed.as_slice()).unwrap_or_default();
+    let fence = match settings.wrong_rule {
+        Some(WrongRule::NeverBeginAgain) => None,
+        Some(WrongRule::CompareWithFirstFence) => fences.first(),
+        Some(WrongRule::CompareWithLastFence) => fences.last(),
+        _ => return Ok(right),
+    };
+    let newest = walker.checkpoints().await?.last().copied();
+    let fence = fence.map(|end| WalPosition { writer_epoch: end.writer_epoch, seq: end.end_seq });
+    Ok(fence.is_some_and(|fence| newest > Some(fence)))
+}
 
-    const SEEDS: u64 = 500;
-
-    #[test]
-    fn the_rules_lose_nothing_under_any_seed() {
-        let mut totals = Totals::default();
-        for seed in 0..SEEDS {
-            match run_seed(seed, None) {
-                Ok(run) => totals.add(&run),
-                Err(violation) => panic!("seed {seed}: {violation}"),
-            }
-        }
-        println!("{SEEDS} seeds: {totals:?}");
-        assert!(totals.every_kind_happened(), "{totals:?}");
-    }
-
-    #[test]
-    fn the_same_seed_gives_the_same_trace() {
-        for seed in [3, 77, 123] {
-            assert_eq!(run_seed(seed, None), run_seed(seed, None), "seed {seed}");
-        }
-    }
-
-    fn is_caught(rule: WrongRule) {
-        let caught =
-            (0..20 * SEEDS).find_map(|seed| run_seed(seed, Some(rule)).err().map(|what| (seed, what)));
-        let (seed, violation) = caught.unwrap_or_else(|| panic!("{rule:?} is not caught"));
-        println!("{rule:?} is caught by seed {seed}: {violation}");
-    }
-
-    #[test]
-    fn deleting_the_fence_is_caught() {
-        is_caught(WrongRule::DeleteFence);
-    }
-
-    #[test]
-    fn a_fence_after_the_listing_is_caught() {
-        is_caught(WrongRule::FenceAfterListing);
-    }
-
-    #[test]
-    fn a_fence_after_the_listing_that_recovers_all_is_caught() {
-        is_caught(WrongRule::FenceAfterListingRecoverAll);
-    }
-
-    #[test]
-    fn skipping_what_landed_meanwhile_is_caught() {
-        is_caught(WrongRule::SkipWhatLandedMeanwhile);
-    }
-
-    #[test]
-    fn acking_out_of_the_prefix_is_caught() {
-        is_caught(WrongRule::AckEach);
-    }
+/// The same for an open for reading.
+pub(super) fn is_reader_overtaken(settings: &LogSettings, right: bool) -> bool {
+    right && !settings.breaks(WrongRule::ReaderNeverBeginsAgain)
 }

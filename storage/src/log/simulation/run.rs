@@ -1,113 +1,112 @@
-//! One run: processes that open, append, read, crash and fence each other, on one seed.
+//! One run: processes that open, append, read, maintain, crash and fence each other, on one seed.
 
 use std::collections::BTreeMap;
+use std::path::PathBuf;
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
-use bytes::Bytes;
 use rand::rngs::StdRng;
 use rand::{Rng as _, SeedableRng};
 
 use super::WrongRule;
-use super::checker::History;
-use crate::format::{
-    BatchBuilder, BatchOptions, DecompressionBudget, ProducerIdentity, Records, WalKind, split_batches,
-    writer_nonce_of,
-};
-use crate::ids::TopicPartition;
-use crate::log::{
-    AppendError, CreateTopic, CreateTopicError, FetchOptions, FirstBatch, Isolation, Log, LogSettings,
-    OpenError, PartitionAppend, Topic, WriteError,
-};
-use crate::object::fault::{Fault, FaultRates, FaultStore, ProcessStore};
-use crate::object::{LogStore, ObjectStoreBackend};
+use super::checker::{History, Promises};
+use super::failpoints::{Role, SimFailpoints};
+use super::memory::Memory;
+use super::operations::{Held, KEPT, partition_of};
+use super::records::batch;
+use super::settings::draw_settings;
+use super::sim_store::{Requests, SimStore};
+use super::totals::Totals;
+use crate::format::{WalKind, writer_nonce_of};
+use crate::ids::WalPosition;
+use crate::log::keys::{ShardKeys, checkpoint_position, wal_position};
+use crate::log::{Health, Log, LogSettings, OpenError};
+use crate::object::fault::{FaultRates, FaultStore};
+use crate::object::sim_file_system::SimFileSystem;
+use crate::object::{DurableLocal, LocalOptions, LogStore};
 use crate::seam::Seams;
 
-const TOPIC: &str = "events";
-const PARTITIONS: i32 = 2;
-const STEPS: u32 = 40;
-/// Of the one idempotent producer.
-const PRODUCER_ID: i64 = 1_000_000;
+/// Operations of one run on a remote store, beside those of the idempotent producer.
+const STEPS: u32 = 300;
+/// On a local disk.
+const LOCAL_STEPS: u32 = 150;
+/// Owners of before that go on until they are fenced.
+const ZOMBIES_MAX: usize = 2;
+const LOCAL_ROOT: &str = "/data";
 
-/// How often what happened, to see that a run of many seeds meets everything.
-#[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub(super) struct Totals {
-    acked: u64,
-    opened: u64,
-    crashed: u64,
-    fenced: u64,
-    refused_opens: u64,
-    retried_batches: u64,
-    faults: BTreeMap<Fault, u64>,
-    /// Where each acked record went, of one run.
-    trace: BTreeMap<(i32, i64), u64>,
-}
-
-impl Totals {
-    pub(super) fn add(&mut self, run: &Self) {
-        self.acked += run.acked;
-        self.opened += run.opened;
-        self.crashed += run.crashed;
-        self.fenced += run.fenced;
-        self.refused_opens += run.refused_opens;
-        self.retried_batches += run.retried_batches;
-        for (fault, count) in &run.faults {
-            *self.faults.entry(*fault).or_default() += count;
-        }
-    }
-
-    pub(super) fn every_kind_happened(&self) -> bool {
-        let counts =
-            [self.acked, self.opened, self.crashed, self.fenced, self.refused_opens, self.retried_batches];
-        counts.iter().all(|count| *count > 0) && self.faults.len() == 8
-    }
+/// What the objects are in.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Place {
+    Remote,
+    Local,
 }
 
 /// A process: its log, and its own handle on the store.
 #[derive(Clone)]
-struct Process {
-    log: Log,
-    store: ProcessStore,
+pub(super) struct Process {
+    /// Counts opens.
+    pub(super) number: u64,
+    pub(super) log: Log,
+    pub(super) store: SimStore,
+}
+
+#[derive(Clone)]
+enum Backend {
+    Remote { faults: FaultStore, inner: Arc<dyn LogStore> },
+    Local(SimFileSystem),
 }
 
 /// What the tasks of a run share.
 #[derive(Clone)]
-struct World {
-    seams: Seams,
-    faults: FaultStore,
-    inner: Arc<dyn LogStore>,
-    wrong_rule: Option<WrongRule>,
+pub(super) struct World {
+    pub(super) seams: Seams,
+    pub(super) settings: LogSettings,
+    backend: Backend,
+    requests: Arc<Requests>,
+    totals: Arc<Mutex<Totals>>,
     shared: Arc<Mutex<Shared>>,
 }
 
-struct Shared {
+pub(super) struct Shared {
     rng: StdRng,
-    history: History,
-    totals: Totals,
+    pub(super) history: History,
+    totals: Arc<Mutex<Totals>>,
     next_id: u64,
+    /// Opens that were begun.
+    opens: u64,
     current: Option<Process>,
+    zombies: Vec<Process>,
+    pub(super) held: Vec<Held>,
+    /// What may be relied on at each process.
+    promises: BTreeMap<u64, Promises>,
+    /// Of 100 steps, how many each kind of disruption has.
+    disruption: u32,
+}
+
+impl Shared {
+    pub(super) fn promises_of(&mut self, process: u64) -> &mut Promises {
+        self.promises.entry(process).or_default()
+    }
+
+    pub(super) fn count(&mut self, name: &'static str) {
+        self.totals.lock().expect("no holder of the lock panics").count(name);
+    }
 }
 
 /// Runs one seed; an error is a broken promise.
-pub(super) fn run_seed(seed: u64, wrong_rule: Option<WrongRule>) -> Result<Totals, String> {
+pub(super) fn run_seed(place: Place, seed: u64, wrong_rule: Option<WrongRule>) -> Result<Totals, String> {
     let runtime = tokio::runtime::Builder::new_current_thread().enable_time().start_paused(true).build();
-    runtime.expect("a runtime without I/O can be built").block_on(run(seed, wrong_rule))
+    runtime.expect("a runtime without I/O can be built").block_on(run(place, seed, wrong_rule))
 }
 
-async fn run(seed: u64, wrong_rule: Option<WrongRule>) -> Result<Totals, String> {
-    let seams = Seams::simulated(seed);
-    let inner: Arc<dyn LogStore> = Arc::new(ObjectStoreBackend::memory());
-    let shared = Shared {
-        rng: StdRng::seed_from_u64(seed),
-        history: History::default(),
-        totals: Totals::default(),
-        next_id: 1,
-        current: None,
-    };
-    let faults = FaultStore::new(inner.clone(), seams.clone(), FaultRates::MIXED);
-    let world = World { seams, faults, inner, wrong_rule, shared: Arc::new(Mutex::new(shared)) };
+async fn run(place: Place, seed: u64, wrong_rule: Option<WrongRule>) -> Result<Totals, String> {
+    let world = World::new(place, seed, wrong_rule);
     let producer = tokio::spawn(world.clone().produce_idempotently());
-    for _ in 0..STEPS {
+    let steps = match place {
+        Place::Remote => STEPS,
+        Place::Local => LOCAL_STEPS,
+    };
+    for _ in 0..steps {
         world.step().await?;
     }
     producer.abort();
@@ -115,93 +114,61 @@ async fn run(seed: u64, wrong_rule: Option<WrongRule>) -> Result<Totals, String>
 }
 
 impl World {
-    fn with<T>(&self, use_shared: impl FnOnce(&mut Shared) -> T) -> T {
+    fn new(place: Place, seed: u64, wrong_rule: Option<WrongRule>) -> Self {
+        let seams = Seams::simulated(seed);
+        let mut rng = StdRng::seed_from_u64(seed);
+        let settings = draw_settings(&mut rng, wrong_rule);
+        let backend = match place {
+            Place::Remote => {
+                let inner: Arc<dyn LogStore> = Arc::new(Memory::default());
+                let faults = FaultStore::new(inner.clone(), seams.clone(), FaultRates::MIXED);
+                Backend::Remote { faults, inner }
+            }
+            Place::Local => Backend::Local(SimFileSystem::default()),
+        };
+        let totals: Arc<Mutex<Totals>> = Arc::default();
+        let shared = Shared {
+            disruption: [1, 2, 5][rng.random_range(0..3)],
+            rng,
+            history: History::default(),
+            totals: totals.clone(),
+            next_id: 1,
+            opens: 0,
+            current: None,
+            zombies: Vec::new(),
+            held: Vec::new(),
+            promises: BTreeMap::new(),
+        };
+        let (requests, shared) = (Arc::default(), Arc::new(Mutex::new(shared)));
+        Self { seams, settings, backend, requests, totals, shared }
+    }
+
+    pub(super) fn with<T>(&self, use_shared: impl FnOnce(&mut Shared) -> T) -> T {
         use_shared(&mut self.shared.lock().expect("no holder of the lock panics"))
     }
 
-    fn draw(&self, bound: u32) -> u32 {
+    pub(super) fn draw(&self, bound: u32) -> u32 {
         self.with(|shared| shared.rng.random_range(0..bound))
     }
 
-    async fn sleep_ms(&self, bound: u32) {
+    pub(super) fn count(&self, name: &'static str) {
+        self.totals.lock().expect("no holder of the lock panics").count(name);
+    }
+
+    pub(super) fn violate(&self, what: String) {
+        self.with(|shared| shared.history.violate(what));
+    }
+
+    pub(super) async fn sleep_ms(&self, bound: u32) {
         let ms = self.draw(bound);
         self.seams.clock.sleep(Duration::from_millis(u64::from(ms))).await;
     }
 
-    fn current(&self) -> Option<Process> {
+    pub(super) fn current(&self) -> Option<Process> {
         self.with(|shared| shared.current.clone())
     }
 
-    async fn step(&self) -> Result<(), String> {
-        match self.draw(100) {
-            0..10 => self.crash(),
-            10..16 => self.open().await?,
-            // Two at once: one of them may find that the other has the epoch.
-            16..20 => {
-                let (first, second) = tokio::join!(self.open(), self.open());
-                first.and(second)?;
-            }
-            20..30 => self.read().await,
-            30..36 => self.allocate(),
-            _ => self.append_some(),
-        }
-        if self.current().is_none_or(|process| process.log.health().is_stopped()) {
-            self.open().await?;
-        }
-        self.sleep_ms(1500).await;
-        self.with(|shared| shared.history.violation()).map_or(Ok(()), Err)
-    }
-
-    fn crash(&self) {
-        if let Some(process) = self.with(|shared| shared.current.take()) {
-            process.store.crash();
-            self.with(|shared| shared.totals.crashed += 1);
-        }
-    }
-
-    /// Opens a new process. The one before it, if it is alive, goes on until it is fenced.
-    async fn open(&self) -> Result<(), String> {
-        let store = self.faults.process();
-        let settings = LogSettings { wrong_rule: self.wrong_rule, ..LogSettings::default() };
-        match Log::open(Arc::new(store.clone()), settings, self.seams.clone()).await {
-            Ok(log) => {
-                self.delete_fences().await;
-                self.create_topic(&log).await?;
-                self.with(|shared| {
-                    shared.totals.opened += 1;
-                    shared.current = Some(Process { log, store });
-                });
-                Ok(())
-            }
-            Err(OpenError::Claimed { .. } | OpenError::Superseded { .. }) => {
-                self.with(|shared| shared.totals.refused_opens += 1);
-                Ok(())
-            }
-            Err(error) => Err(format!("open fails: {error}")),
-        }
-    }
-
-    async fn create_topic(&self, log: &Log) -> Result<(), String> {
-        let topic = CreateTopic { name: TOPIC.into(), partitions: PARTITIONS, configs: BTreeMap::new() };
-        match log.create_topic(topic).await {
-            Ok(_) | Err(CreateTopicError::AlreadyExists { .. } | CreateTopicError::Write(_)) => Ok(()),
-            Err(error) => Err(format!("create topic fails: {error}")),
-        }
-    }
-
-    async fn delete_fences(&self) {
-        if self.wrong_rule != Some(WrongRule::DeleteFence) {
-            return;
-        }
-        for object in self.inner.list("shards/0/wal").await.expect("the memory store lists") {
-            let bytes = self.inner.get(&object.key).await.expect("the memory store reads");
-            if matches!(writer_nonce_of(&bytes), Ok((WalKind::Fence, _))) {
-                self.inner.delete(&object.key).await.expect("the memory store deletes");
-            }
-        }
-    }
-
-    fn new_ids(&self, count: u32) -> Vec<u64> {
+    pub(super) fn new_ids(&self, count: u32) -> Vec<u64> {
         self.with(|shared| {
             let ids = (shared.next_id..).take(count as usize).collect();
             shared.next_id += u64::from(count);
@@ -209,149 +176,273 @@ impl World {
         })
     }
 
-    /// Starts a few appends that nobody waits for.
-    fn append_some(&self) {
-        let Some(process) = self.current() else { return };
-        for _ in 0..1 + self.draw(6) {
-            let (partition, count) = (self.draw(2) as i32, 1 + self.draw(3));
-            let ids = self.new_ids(count);
-            let (world, log) = (self.clone(), process.log.clone());
-            tokio::spawn(async move {
-                world.sleep_ms(300).await;
-                let batch = batch(&ids, None);
-                // Not knowing what became of it is not a broken promise.
-                let _ = world.append(&log, partition, batch, &ids).await;
-            });
+    async fn step(&self) -> Result<(), String> {
+        let disruption = self.with(|shared| shared.disruption);
+        let drawn = self.draw(100);
+        if drawn < 4 * disruption {
+            self.disrupt(drawn / disruption).await?;
+        } else {
+            self.operate();
+        }
+        if !self.is_served() {
+            self.open().await?;
+        }
+        self.sleep_ms(1500).await;
+        self.check_health();
+        self.with(|shared| shared.history.violation()).map_or(Ok(()), Err)
+    }
+
+    fn is_served(&self) -> bool {
+        let is_alive = |process: Process| !process.store.is_crashed() && !process.log.health().is_stopped();
+        self.current().is_some_and(is_alive)
+    }
+
+    /// A log fails for good only by what its own checks find, and nothing here gives them cause.
+    fn check_health(&self) {
+        let Backend::Remote { .. } = self.backend else { return };
+        let health = self.current().map(|process| process.log.health());
+        if let Some(Health::Failed { reason }) = health
+            && !reason.contains("a newer process owns the log")
+            && !reason.contains("was claimed by another process")
+        {
+            self.violate(format!("a log failed: {reason}"));
         }
     }
 
-    async fn append(&self, log: &Log, partition: i32, batch: Bytes, ids: &[u64]) -> Result<(), AppendError> {
-        let Some(topic) = topic(log) else { return Err(AppendError::Write(WriteError::Closed)) };
-        let topic_partition = TopicPartition::new(topic.id, partition);
-        let appended = log.append(vec![PartitionAppend { topic_partition, batch }]).await.remove(0);
-        if let Err(AppendError::Write(WriteError::Fenced { .. })) = appended {
-            self.with(|shared| shared.totals.fenced += 1);
+    async fn disrupt(&self, kind: u32) -> Result<(), String> {
+        match (kind, &self.backend) {
+            (0, _) => self.crash(),
+            (1, Backend::Local(disk)) => {
+                disk.fail_power_at(disk.operations() + u64::from(self.draw(150)));
+                self.count("power failed");
+            }
+            (1, Backend::Remote { .. }) => self.open().await?,
+            // Two at once: one of them may find that the other has the epoch.
+            (2, Backend::Remote { .. }) => {
+                let (first, second) = tokio::join!(self.open(), self.open());
+                first.and(second)?;
+            }
+            // Somebody takes over from a process that seems dead, and is not.
+            (_, Backend::Remote { .. }) => {
+                self.pause();
+                self.open().await?;
+            }
+            (_, Backend::Local(_)) => {
+                self.pause();
+            }
         }
-        let appended = appended?;
-        self.with(|shared| shared.history.ack(partition, appended.base_offset, ids));
         Ok(())
     }
 
-    /// One producer that sends each batch until it is acked, whatever happens to the processes.
-    async fn produce_idempotently(self) {
-        let mut sequence = 0;
-        loop {
-            let ids = self.new_ids(2);
-            let batch = batch(&ids, Some(sequence));
-            while let Err(error) = self.send_once(batch.clone(), &ids).await {
-                if let AppendError::OutOfOrderSequence { .. } = error {
-                    self.with(|shared| shared.history.violate(format!("an acked batch was lost: {error}")));
-                }
-                self.with(|shared| shared.totals.retried_batches += 1);
-                self.sleep_ms(500).await;
-            }
-            sequence += 2;
-            self.sleep_ms(800).await;
+    fn pause(&self) {
+        if let Some(process) = self.current() {
+            process.store.pause(Duration::from_secs(u64::from(self.draw(40))));
+            self.count("paused");
         }
     }
 
-    async fn send_once(&self, batch: Bytes, ids: &[u64]) -> Result<(), AppendError> {
-        let unknown = || AppendError::Write(WriteError::Closed);
-        let process = self.current().ok_or_else(unknown)?;
-        // A crashed process never answers; a client gives up and sends again.
-        tokio::select! {
-            biased;
-            sent = self.append(&process.log, 0, batch, ids) => sent,
-            () = self.seams.clock.sleep(Duration::from_secs(30)) => Err(unknown()),
-        }
-    }
-
-    fn allocate(&self) {
+    fn operate(&self) {
         let Some(process) = self.current() else { return };
         let world = self.clone();
-        tokio::spawn(async move {
-            if let Ok(ids) = process.log.allocate_producer_ids(10).await {
-                world.with(|shared| shared.history.allocated(ids));
+        match self.draw(100) {
+            0..8 => drop(tokio::spawn(world.read(process))),
+            8..12 => drop(tokio::spawn(world.hold(process))),
+            12..17 => drop(tokio::spawn(world.check_held())),
+            17..20 => drop(tokio::spawn(world.allocate(process))),
+            20..26 => drop(tokio::spawn(world.delete_records(process))),
+            26..29 => drop(tokio::spawn(world.recreate_topic(process))),
+            29..33 => drop(tokio::spawn(world.compact(process))),
+            33..37 => drop(tokio::spawn(world.checkpoint(process))),
+            37..39 => drop(tokio::spawn(world.collect(process))),
+            39..44 => drop(tokio::spawn(world.read_beside())),
+            44..51 => self.operate_zombie(),
+            _ => self.append_some(&process),
+        }
+    }
+
+    /// Clients of an owner of before do not know either that it is one.
+    fn operate_zombie(&self) {
+        let drawn = self.draw(ZOMBIES_MAX as u32) as usize;
+        let Some(process) = self.with(|shared| shared.zombies.get(drawn).cloned()) else { return };
+        self.count("requests by owners of before");
+        let world = self.clone();
+        match self.draw(6) {
+            0 => drop(tokio::spawn(world.read(process))),
+            1 => drop(tokio::spawn(world.checkpoint(process))),
+            2 => drop(tokio::spawn(world.collect(process))),
+            3 => drop(tokio::spawn(world.compact(process))),
+            4 => drop(tokio::spawn(world.delete_records(process))),
+            _ => self.append_some(&process),
+        }
+    }
+
+    fn crash(&self) {
+        let Some(process) = self.with(|shared| shared.current.take()) else { return };
+        process.store.crash();
+        self.count("crashed");
+    }
+
+    /// Ends whatever runs on a local disk, which has one process at a time.
+    fn crash_local(&self, disk: &SimFileSystem) {
+        self.crash();
+        if self.draw(2) == 0 {
+            disk.kill();
+            self.count("killed");
+        } else {
+            let mut rng = self.with(|shared| StdRng::seed_from_u64(shared.rng.random()));
+            disk.crash(|| rng.random_bool(0.5));
+        }
+    }
+
+    /// A handle on the store for a new process.
+    fn new_store(&self) -> Result<SimStore, String> {
+        let inner: Arc<dyn LogStore> = match &self.backend {
+            Backend::Remote { faults, .. } => Arc::new(faults.process()),
+            Backend::Local(disk) => {
+                self.crash_local(disk);
+                let opened = DurableLocal::open_on(disk.clone(), LOCAL_ROOT, LocalOptions::NO_RESERVE);
+                Arc::new(opened.map_err(|error| format!("the directory does not open: {error}"))?)
             }
+        };
+        Ok(SimStore::new(inner, self.seams.clone(), self.requests.clone()))
+    }
+
+    /// A handle for a process that only reads; none when there is nothing to read.
+    pub(super) fn read_only_store(&self) -> Option<SimStore> {
+        let inner: Arc<dyn LogStore> = match &self.backend {
+            Backend::Remote { faults, .. } => Arc::new(faults.process()),
+            Backend::Local(disk) => {
+                Arc::new(DurableLocal::open_read_only_on(disk.clone(), PathBuf::from(LOCAL_ROOT)).ok()?)
+            }
+        };
+        Some(SimStore::new(inner, self.seams.clone(), self.requests.clone()))
+    }
+
+    pub(super) fn process_seams(&self, store: &SimStore, role: Role) -> Seams {
+        let failpoints = SimFailpoints {
+            store: store.clone(),
+            seams: self.seams.clone(),
+            requests: self.requests.clone(),
+            totals: self.totals.clone(),
+            role,
+        };
+        Seams { failpoints: Some(Arc::new(failpoints)), ..self.seams.clone() }
+    }
+
+    /// Opens a new process. The one before it, if it is alive, goes on until it is fenced.
+    async fn open(&self) -> Result<(), String> {
+        let (number, promises) = self.with(|shared| {
+            shared.opens += 1;
+            (shared.opens, shared.history.promises().clone())
         });
-    }
-
-    async fn read(&self) {
-        let Some(process) = self.current() else { return };
-        if let Some(partitions) = self.read_all(&process).await {
-            self.with(|shared| {
-                partitions.iter().for_each(|(partition, records)| shared.history.see(*partition, records));
-            });
+        let store = self.new_store()?;
+        let seams = self.process_seams(&store, Role::Writer);
+        match Log::open(Arc::new(store.clone()), self.settings.clone(), seams).await {
+            Ok(log) => {
+                let process = Process { number, log, store };
+                self.delete_fences().await;
+                self.with(|shared| {
+                    shared.promises.insert(number, promises);
+                    shared.zombies.extend(shared.current.replace(process.clone()));
+                    let surplus = shared.zombies.len().saturating_sub(ZOMBIES_MAX);
+                    shared.zombies.drain(..surplus);
+                });
+                self.count("opened");
+                self.create_topics(&process).await
+            }
+            Err(OpenError::Claimed { .. } | OpenError::Superseded { .. }) => {
+                self.count("refused opens");
+                Ok(())
+            }
+            // The power has failed again.
+            Err(OpenError::Store { .. }) if matches!(self.backend, Backend::Local(_)) => Ok(()),
+            Err(error) => Err(format!("open fails: {error}")),
         }
     }
 
-    /// All records of all partitions; `None` when the store does not answer.
-    async fn read_all(&self, process: &Process) -> Option<Vec<(i32, BTreeMap<i64, u64>)>> {
-        let topic = topic(&process.log)?;
-        let snapshot = process.log.snapshot();
-        let mut partitions = Vec::new();
-        for topic_partition in topic.partitions() {
-            let view = snapshot.partition(topic_partition)?;
-            let options = FetchOptions {
-                from: 0,
-                bytes_max: usize::MAX,
-                isolation: Isolation::ReadUncommitted,
-                first_batch: FirstBatch::Whole,
-            };
-            let fetched = view.fetch(options).await.ok()?;
-            let records = fetched.batches.into_iter().flat_map(|batch| ids_of(&batch)).collect();
-            partitions.push((topic_partition.partition, records));
+    async fn delete_fences(&self) {
+        let Backend::Remote { inner, .. } = &self.backend else { return };
+        if self.settings.wrong_rule != Some(WrongRule::DeleteFence) {
+            return;
         }
-        Some(partitions)
+        for object in inner.list("shards/0/wal").await.expect("the memory store lists") {
+            let bytes = inner.get(&object.key).await.expect("the memory store reads");
+            if matches!(writer_nonce_of(&bytes), Ok((WalKind::Fence, _))) {
+                inner.delete(&object.key).await.expect("the memory store deletes");
+            }
+        }
     }
 
     /// Ends all processes, lets late requests land, and holds what is there against the promises.
     async fn finish(&self) -> Result<Totals, String> {
         self.crash();
-        self.faults.stop_faults();
-        self.faults.settle().await;
+        let zombies = self.with(|shared| std::mem::take(&mut shared.zombies));
+        zombies.iter().for_each(|process| process.store.crash());
+        self.requests.calm();
+        if let Backend::Remote { faults, .. } = &self.backend {
+            faults.stop_faults();
+            faults.settle().await;
+        }
+        self.check_final().await?;
+        if let Backend::Remote { inner, .. } = &self.backend {
+            self.lose_an_object(inner).await?;
+            self.check_final().await?;
+        }
+        let mut totals = self.totals.lock().expect("no holder of the lock panics").clone();
+        self.requests.counts().into_keys().for_each(|name| totals.count(name));
+        let faults = match &self.backend {
+            Backend::Remote { faults, .. } => faults.injected(),
+            Backend::Local(_) => BTreeMap::new(),
+        };
+        totals.finish(faults, self.requests.trace());
+        Ok(totals)
+    }
+
+    async fn check_final(&self) -> Result<(), String> {
         self.open().await?;
         let process = self.current().ok_or("the last open is refused without a fault")?;
-        let partitions = self.read_all(&process).await.ok_or("the last read fails without a fault")?;
-        self.with(|shared| {
-            for (partition, records) in &partitions {
-                shared.history.check_final(*partition, records);
-            }
-            if let Some(violation) = shared.history.violation() {
-                return Err(violation);
-            }
-            let mut totals = shared.totals.clone();
-            totals.acked = shared.history.acked_count();
-            totals.trace = shared.history.acked().clone();
-            totals.faults = self.faults.injected();
-            Ok(totals)
-        })
+        let expected = self.with(|shared| shared.history.promises().clone());
+        match self.read_snapshot(&process.log.snapshot()).await {
+            Ok(seen) => self.with(|shared| shared.history.check(&expected, &seen)),
+            Err(failure) => return Err(format!("the last read fails without a fault: {failure:?}")),
+        }
+        self.with(|shared| shared.history.violation()).map_or(Ok(()), Err)
+    }
+
+    /// The store loses an object that was acked: no open may go on as if it had never been.
+    async fn lose_an_object(&self, store: &Arc<dyn LogStore>) -> Result<(), String> {
+        let process = self.current().ok_or("a log is open")?;
+        let id = partition_of(&process.log, KEPT, 0).ok_or("the topic is there")?;
+        for _ in 0..4 {
+            let ids = self.new_ids(1);
+            let appended = self.append(&process, id, batch(&ids, None), &ids).await;
+            appended.map_err(|error| format!("an append fails without a fault: {error}"))?;
+        }
+        self.crash();
+        let Some(key) = acked_object(store).await else { return Ok(()) };
+        let bytes = store.get(&key).await.expect("the memory store reads");
+        store.delete(&key).await.expect("the memory store deletes");
+        let opened = Log::open(store.clone(), self.settings.clone(), self.seams.clone()).await;
+        match opened {
+            Err(OpenError::MissingObject { key: named, .. }) if named == key => {}
+            Err(error) => return Err(format!("a missing object is not named: {error}")),
+            Ok(_) => return Err(format!("object {key} was acked and is missing, and the log opens")),
+        }
+        let restored = store.create(&key, bytes).await;
+        restored.map_err(|error| format!("something was put in the place of a missing object: {error}"))?;
+        self.count("missing objects refused");
+        Ok(())
     }
 }
 
-fn topic(log: &Log) -> Option<Arc<Topic>> {
-    log.snapshot().topic(TOPIC).cloned()
-}
-
-/// A batch whose values are ids.
-fn batch(ids: &[u64], base_sequence: Option<i32>) -> Bytes {
-    let producer = base_sequence.map(|base_sequence| ProducerIdentity {
-        producer_id: PRODUCER_ID,
-        producer_epoch: 0,
-        base_sequence,
-    });
-    let mut builder = BatchBuilder::new(BatchOptions { producer, ..BatchOptions::default() });
-    for id in ids {
-        builder.append(Some(1_767_225_600_000), None, Some(&id.to_be_bytes()), &[]).expect("a small batch");
-    }
-    builder.finish()
-}
-
-fn ids_of(batch: &Bytes) -> Vec<(i64, u64)> {
-    let (_, batch) = split_batches(batch.clone()).next().expect("one batch").expect("a whole batch");
-    let records = Records::decode(&batch, &mut DecompressionBudget::new(1 << 20)).expect("an own batch");
-    let id = |value: &[u8]| u64::from_be_bytes(value.try_into().expect("values are ids"));
-    let record =
-        |record: crate::format::Record<'_>| (record.offset, id(record.value.expect("values are not null")));
-    records.iter().map(|result| record(result.expect("an own record"))).collect()
+/// A WAL object that a later one of its epoch says to be durable, and that no checkpoint covers.
+async fn acked_object(store: &Arc<dyn LogStore>) -> Option<String> {
+    let keys = ShardKeys::new(Default::default());
+    let listed = async |prefix: &str| store.list(prefix).await.expect("the memory store lists");
+    let positions = listed(&keys.wal_prefix()).await;
+    let newest = positions.iter().filter_map(|object| wal_position(&object.key)).max()?;
+    let covered = listed(&keys.checkpoints()).await;
+    let covered = covered.iter().filter_map(|object| checkpoint_position(&object.key)).max();
+    let lost = WalPosition { seq: newest.seq.checked_sub(2)?, ..newest };
+    (covered < Some(lost)).then(|| keys.wal(lost))
 }

@@ -12,12 +12,13 @@ use super::objects::AppliedAt;
 use super::partition::Dropped;
 use super::{CommittedOffset, PartitionState, ProducerBatch, ProducerState, Schema, ShardState, Topic};
 use crate::format::event::{
-    GroupOffsetsDeleted, LogStart, LossAccepted, OffsetsCommitted, Opened, PartitionInstall, PartitionsAdded,
-    ProducerBatches, ProducersExpired, SchemaPut, SegmentsInstalled, TopicConfigSet, TopicCreated,
-    TopicDeleted, TransactionEnded,
+    GroupOffsetsDeleted, InstalledObject, LogStart, LossAccepted, OffsetsCommitted, Opened, PartitionInstall,
+    PartitionsAdded, ProducerBatches, ProducersExpired, SchemaPut, SegmentsInstalled, TopicConfigSet,
+    TopicCreated, TopicDeleted, TransactionEnded,
 };
-use crate::format::slice::{LossAcceptance, SliceData};
-use crate::format::{BlockEntry, Event, WalHeader};
+use crate::format::segment::length_of;
+use crate::format::slice::{LossAcceptance, SliceData, SliceLocation};
+use crate::format::{BlockEntry, Event, Slice, WalHeader};
 use crate::ids::{BlockObject, TopicId, TopicPartition};
 use crate::log::topic_config::TopicConfig;
 
@@ -276,10 +277,26 @@ impl ShardState {
         }
         for object in &event.objects {
             // What it holds may have been deleted while it was written.
+            self.note_dead_parts(object, event, at);
             self.segments.bury_if_dead(object.object, at);
         }
         self.compacted_wal_objects = self.compacted_wal_objects.max(event.wal_objects);
         Ok(())
+    }
+
+    /// Notes that a new segment holds slices that nothing refers to: of a topic that is deleted, or
+    /// below a log start.
+    fn note_dead_parts(&mut self, object: &InstalledObject, event: &SegmentsInstalled, at: AppliedAt) {
+        let slices = event.partitions.iter().flat_map(|install| &install.slices);
+        let is_inside = |location: &SliceLocation| location.object == object.object;
+        let held = slices.filter(|slice| slice.location().is_some_and(is_inside));
+        let is_dead = |slice: &Slice| {
+            let partition = self.partitions.get(&slice.topic_partition);
+            partition.is_none_or(|partition| slice.next_offset <= partition.log_start_offset)
+        };
+        if held.clone().any(is_dead) || length_of(held) < object.length {
+            self.segments.note_dead_part(object.object, at);
+        }
     }
 
     fn install(&mut self, install: &PartitionInstall, at: AppliedAt) -> Result<(), String> {

@@ -89,9 +89,13 @@ impl SegmentsState {
 
     /// Notes that a part of a segment died although a slice still refers to it.
     pub(super) fn note_partly_dead(&mut self, slice: &Slice, at: AppliedAt) {
-        if let Some(location) = slice.location()
-            && let Some(segment) = self.live.get_mut(&location.object)
-        {
+        if let Some(location) = slice.location() {
+            self.note_dead_part(location.object, at);
+        }
+    }
+
+    pub(super) fn note_dead_part(&mut self, object: ObjectId, at: AppliedAt) {
+        if let Some(segment) = self.live.get_mut(&object) {
             segment.dead_since_ms.get_or_insert(at.append_time_ms);
         }
     }

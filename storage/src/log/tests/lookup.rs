@@ -1,6 +1,7 @@
 //! Seek by time: exact to the record, in memory and read back from WAL objects, in every codec.
 
 use super::*;
+use crate::format::BatchKind;
 use crate::log::TimestampedOffset;
 
 const ANY: Isolation = Isolation::ReadUncommitted;
@@ -141,4 +142,165 @@ async fn lookups_and_fetches_agree_with_a_plain_list_on_any_order_of_times() {
         let all = records(&fetch(&log, events, 0).await);
         assert_eq!(all, (0..).zip(oracle).collect::<Vec<_>>(), "seed {seed}");
     }
+}
+
+/// Looks three ways: in memory, in the WAL read back, and in segments; and once more after a restart.
+async fn three_ways(store: &Arc<CountingStore>, log: Log, check: impl AsyncFn(&Log)) {
+    check(&log).await;
+    let log = reopen(store, log).await;
+    check(&log).await;
+    log.compact_now().await.expect("the WAL is compacted");
+    assert!(log.snapshot().shard_stats().iter().all(|shard| shard.tail_bytes == 0));
+    check(&log).await;
+    check(&reopen(store, log).await).await;
+}
+
+#[tokio::test]
+async fn a_lookup_never_answers_below_the_log_start_also_inside_a_batch() {
+    for codec in Compression::ALL {
+        let store = memory();
+        let log = open(&store).await;
+        let events = create(&log, "events", 1, &[]).await;
+        for first in [0, 10, 20] {
+            let times: Vec<_> = (first..first + 10).map(|number| T + number).collect();
+            append(&log, events, compressed(codec, &times)).await.unwrap();
+        }
+        assert_eq!(log.delete_records(vec![(events, 15)]).await, Ok(vec![Ok(15)]));
+        three_ways(&store, log, async |log| {
+            for target in 0..16 {
+                assert_eq!(lookup(log, events, T + target).await, Some((15, T + 15)), "{target}");
+            }
+            for target in 16..30 {
+                assert_eq!(lookup(log, events, T + target).await, Some((target, T + target)));
+            }
+            let offsets: Vec<_> =
+                records(&fetch(log, events, 15).await).into_iter().map(|(at, _)| at).collect();
+            assert!((15..30).all(|offset| offsets.contains(&offset)), "{offsets:?}");
+            let below = view(log, events).fetch(from(14, usize::MAX)).await;
+            assert!(below.is_err(), "what is below the log start is gone");
+        })
+        .await;
+    }
+}
+
+#[tokio::test]
+async fn the_greatest_timestamp_is_that_of_a_record_that_is_left() {
+    let store = memory();
+    let log = open(&store).await;
+    let events = create(&log, "events", 1, &[]).await;
+    // Two batches in one block; the greatest time is in the first.
+    let both = [batch(&[T + 90, T + 1]), batch(&[T + 5, T + 7, T + 7])];
+    let appends = both.map(|batch| PartitionAppend { topic_partition: events, batch });
+    for appended in log.append(appends.to_vec()).await {
+        appended.expect("it is appended");
+    }
+    assert_eq!(log.delete_records(vec![(events, 2)]).await, Ok(vec![Ok(2)]));
+    three_ways(&store, log, async |log| {
+        let max = view(log, events).max_timestamp(ANY).await.unwrap().expect("three records are left");
+        assert_eq!((max.offset, max.timestamp), (3, T + 7));
+        assert_eq!(lookup(log, events, T + 8).await, None);
+    })
+    .await;
+}
+
+#[tokio::test]
+async fn no_boundary_between_segments_and_the_wal_hides_a_record() {
+    let store = memory();
+    let log = open(&store).await;
+    let events = create(&log, "events", 1, &[]).await;
+    for round in 0..12 {
+        for number in round * 5..round * 5 + 5 {
+            append(&log, events, batch(&[T + number])).await.unwrap();
+        }
+        for number in 0..round * 5 + 5 {
+            assert_eq!(lookup(&log, events, T + number).await, Some((number, T + number)));
+        }
+        if round % 2 == 1 {
+            log.compact_now().await.expect("the WAL is compacted");
+        }
+        let view = view(&log, events);
+        assert!(round < 2 || view.slices().len() > 0, "a part is in segments");
+        for number in 0..round * 5 + 5 {
+            assert_eq!(lookup(&log, events, T + number).await, Some((number, T + number)));
+        }
+        assert_eq!(lookup(&log, events, T + round * 5 + 5).await, None);
+    }
+}
+
+#[tokio::test]
+async fn times_that_run_backwards_keep_their_true_bounds() {
+    let store = memory();
+    let log = open(&store).await;
+    let events = create(&log, "events", 1, &[]).await;
+    for time in [T, T - 60_000, T + 1] {
+        append(&log, events, batch(&[time])).await.unwrap();
+    }
+    three_ways(&store, log, async |log| {
+        assert_eq!(lookup(log, events, T + 2).await, None);
+        assert_eq!(lookup(log, events, T - 70_000).await, Some((0, T)));
+        assert_eq!(lookup(log, events, T + 1).await, Some((2, T + 1)));
+        let view = view(log, events);
+        let max = view.max_timestamp(ANY).await.unwrap().expect("there are records");
+        assert_eq!((max.offset, max.timestamp), (2, T + 1));
+        let slices = view.slices().map(|slice| (slice.slice.min_timestamp, slice.slice.max_timestamp));
+        let blocks = view.tail().map(|block| (block.min_timestamp, block.max_timestamp));
+        let bounds = slices.chain(blocks).reduce(|a, b| (a.0.min(b.0), a.1.max(b.1)));
+        assert_eq!(bounds, Some((T - 60_000, T + 1)));
+    })
+    .await;
+}
+
+#[tokio::test]
+async fn the_greatest_timestamp_names_its_first_record_in_every_codec_and_place() {
+    for codec in Compression::ALL {
+        let store = memory();
+        let log = open(&store).await;
+        let events = create(&log, "events", 1, &[]).await;
+        append(&log, events, compressed(codec, &[T + 5, T + 9, T + 1])).await.unwrap();
+        append(&log, events, compressed(codec, &[T + 2, T + 9])).await.unwrap();
+        three_ways(&store, log, async |log| {
+            let max = view(log, events).max_timestamp(ANY).await.unwrap().expect("there are records");
+            assert_eq!((max.offset, max.timestamp), (1, T + 9));
+        })
+        .await;
+    }
+}
+
+#[tokio::test]
+async fn with_the_time_of_the_append_the_first_record_of_the_batch_is_the_greatest() {
+    let store = memory();
+    let log = open(&store).await;
+    let configs = [("message.timestamp.type", "LogAppendTime")];
+    let events = create(&log, "events", 1, &configs).await;
+    let appended = append(&log, events, compressed(Compression::Gzip, &[2, 3, 4])).await.unwrap();
+    let time = appended.log_append_time.expect("the log sets the time");
+    three_ways(&store, log, async |log| {
+        let max = view(log, events).max_timestamp(ANY).await.unwrap().expect("there are records");
+        assert_eq!((max.offset, max.timestamp), (0, time));
+        assert_eq!(lookup(log, events, 1).await, Some((0, time)));
+        assert_eq!(lookup(log, events, time + 1).await, None);
+    })
+    .await;
+}
+
+#[tokio::test]
+async fn a_match_at_or_past_the_last_stable_offset_is_none_under_read_committed() {
+    let store = memory();
+    let log = open(&store).await;
+    let events = create(&log, "events", 1, &[]).await;
+    append(&log, events, batch(&[T])).await.unwrap();
+    let producer = Some(ProducerIdentity { producer_id: 7, producer_epoch: 0, base_sequence: 0 });
+    let options = BatchOptions { producer, kind: BatchKind::Transactional, ..BatchOptions::default() };
+    append(&log, events, batch_with(options, &[Some(T + 10)])).await.unwrap();
+    append(&log, events, batch(&[T + 20])).await.unwrap();
+    three_ways(&store, log, async |log| {
+        let view = view(log, events);
+        let committed = async |target| view.lookup_time(target, Isolation::ReadCommitted).await.unwrap();
+        assert_eq!(committed(T).await.map(|found| found.offset), Some(0));
+        assert_eq!(committed(T + 1).await, None);
+        assert_eq!(committed(T + 20).await, None);
+        assert_eq!(lookup(log, events, T + 1).await, Some((1, T + 10)));
+        assert_eq!(view.max_timestamp(Isolation::ReadCommitted).await.unwrap(), None);
+    })
+    .await;
 }

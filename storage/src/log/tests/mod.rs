@@ -7,6 +7,7 @@ mod failures;
 mod golden;
 mod lookup;
 mod owners;
+mod properties;
 mod topics;
 mod transactions;
 

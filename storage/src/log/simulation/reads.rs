@@ -1,0 +1,118 @@
+//! Reading a snapshot whole: every record of every partition, and lookups held against a plain search.
+
+use std::collections::BTreeMap;
+use std::time::Duration;
+
+use super::checker::{Promise, Seen, SeenPartition};
+use super::records::{first_at_or_after, greatest, ids_of, target_of};
+use super::run::World;
+use crate::log::{FetchError, FetchOptions, FirstBatch, Isolation, PartitionView, Snapshot};
+
+const ANY: Isolation = Isolation::ReadUncommitted;
+
+/// A store that is busy is asked so often.
+const TRIES_MAX: u32 = 20;
+
+/// Why a snapshot was not read.
+#[derive(Debug)]
+pub(super) enum ReadFailure {
+    /// The store does not answer: nothing is wrong.
+    Unavailable,
+    /// Something counts as damaged or missing.
+    Damaged(String),
+    /// A wrong answer.
+    Wrong(String),
+}
+
+impl From<FetchError> for ReadFailure {
+    fn from(error: FetchError) -> Self {
+        match error {
+            FetchError::Unavailable { .. } => Self::Unavailable,
+            FetchError::Damaged { .. } => Self::Damaged(error.to_string()),
+            FetchError::OutOfRange { .. } => Self::Wrong(error.to_string()),
+        }
+    }
+}
+
+impl World {
+    /// Reads all that a snapshot holds.
+    pub(super) async fn read_snapshot(&self, snapshot: &Snapshot) -> Result<Seen, ReadFailure> {
+        let mut seen = Seen::default();
+        let topics: Vec<_> = snapshot.topics().cloned().collect();
+        for topic in topics {
+            seen.topics.insert(topic.id);
+            for id in topic.partitions() {
+                let view = snapshot.partition(id);
+                let view = view.ok_or_else(|| ReadFailure::Wrong("a partition is not there".to_owned()))?;
+                let partition = self.read_partition(&view).await?;
+                self.check_lookups(&view, &partition.records).await?;
+                seen.partitions.insert(id, partition);
+            }
+        }
+        Ok(seen)
+    }
+
+    async fn read_partition(&self, view: &PartitionView) -> Result<SeenPartition, ReadFailure> {
+        let bounds = view.bounds();
+        let (start, end) = (bounds.log_start_offset, bounds.high_watermark);
+        let bytes_max = if self.draw(4) == 0 { 1 + self.draw(5000) as usize } else { usize::MAX };
+        let first_batch = FirstBatch::Whole;
+        let mut records = BTreeMap::new();
+        let mut from = start;
+        while from < end {
+            let options = FetchOptions { from, bytes_max, isolation: ANY, first_batch };
+            let fetched = self.patiently(|| view.fetch(options)).await?;
+            if fetched.next_offset <= from || fetched.next_offset > end {
+                let next = fetched.next_offset;
+                return Err(ReadFailure::Wrong(format!("a fetch from {from} of {end} goes on at {next}")));
+            }
+            from = fetched.next_offset;
+            records.extend(fetched.batches.iter().flat_map(ids_of).filter(|(offset, _)| *offset >= start));
+        }
+        let bounds = Promise { log_start_offset: start, high_watermark: end };
+        Ok(SeenPartition { bounds, records })
+    }
+
+    /// Lookups of some times, and of the greatest.
+    async fn check_lookups(
+        &self,
+        view: &PartitionView,
+        records: &BTreeMap<i64, u64>,
+    ) -> Result<(), ReadFailure> {
+        for _ in 0..3 {
+            let target = target_of(self.draw(1 << 20));
+            let found = self.patiently(|| view.lookup_time(target, ANY)).await?;
+            let (found, expected) = (found.map(|found| found.offset), first_at_or_after(records, target));
+            if found != expected {
+                return Err(ReadFailure::Wrong(format!(
+                    "the first record at or after {target} is at {expected:?}, {found:?} was found"
+                )));
+            }
+        }
+        let found = self.patiently(|| view.max_timestamp(ANY)).await?;
+        let (found, expected) = (found.map(|found| found.offset), greatest(records));
+        if found != expected {
+            return Err(ReadFailure::Wrong(format!(
+                "the record with the greatest time is at {expected:?}, {found:?} was found"
+            )));
+        }
+        self.count("lookups");
+        Ok(())
+    }
+
+    /// Asks again while the store is busy.
+    async fn patiently<T, F>(&self, ask: impl Fn() -> F) -> Result<T, ReadFailure>
+    where
+        F: Future<Output = Result<T, FetchError>>,
+    {
+        for _ in 0..TRIES_MAX {
+            match ask().await {
+                Err(FetchError::Unavailable { .. }) => {
+                    self.seams.clock.sleep(Duration::from_millis(50)).await;
+                }
+                answer => return Ok(answer?),
+            }
+        }
+        Err(ReadFailure::Unavailable)
+    }
+}
