@@ -3,16 +3,26 @@
 //! Each command prints one JSON object: the figure, the limits that were measured in the same run
 //! on the same machine, and the ratio of the two. docs/performance.md says what they mean.
 //!
-//! Invariant: nothing here is a test with a time in it. What must hold on any machine (how often an
-//! object is read, that every record is acknowledged) ends a run with an error.
+//! Invariant: nothing here is a test with a time in it. What must hold on any machine (how many requests
+//! a store gets, that every record is acknowledged) ends a run with an error.
 
+mod bucket;
+mod compaction;
+mod consumer;
 mod fetch;
+mod generator;
 mod idle;
 mod measure;
+mod memory;
 mod place;
+mod process;
 mod produce;
+mod recovery;
+mod remote;
 mod seek;
+mod sequential;
 mod server;
+mod steady;
 mod wire;
 mod workload;
 
@@ -33,6 +43,11 @@ enum Command {
     Produce(produce::ProduceArgs),
     Fetch(fetch::FetchArgs),
     Seek(seek::SeekArgs),
+    Recovery(recovery::RecoveryArgs),
+    Compaction(compaction::CompactionArgs),
+    Remote(remote::RemoteArgs),
+    Steady(steady::SteadyArgs),
+    Memory(memory::MemoryArgs),
     Idle(idle::IdleArgs),
 }
 
@@ -48,6 +63,11 @@ async fn run(command: Command) -> Result<Value> {
         Command::Produce(args) => produce::run(&args).await,
         Command::Fetch(args) => fetch::run(&args).await,
         Command::Seek(args) => seek::run(&args).await,
+        Command::Recovery(args) => recovery::run(&args).await,
+        Command::Compaction(args) => compaction::run(&args).await,
+        Command::Remote(args) => remote::run(&args).await,
+        Command::Steady(args) => steady::run(&args).await,
+        Command::Memory(args) => memory::run(&args).await,
         Command::Idle(args) => idle::run(&args).await,
     }
 }

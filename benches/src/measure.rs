@@ -35,11 +35,27 @@ pub fn median(mut samples: Vec<Duration>) -> Duration {
     samples.get(samples.len() / 2).copied().unwrap_or_default()
 }
 
+/// The sample that this share of all samples does not exceed; zero without samples.
+pub fn percentile(mut samples: Vec<Duration>, share: f64) -> Duration {
+    samples.sort_unstable();
+    let rank = (samples.len() as f64 * share).ceil() as usize;
+    samples.get(rank.saturating_sub(1)).copied().unwrap_or_default()
+}
+
+/// The middle one of the values, the upper of two; zero without values.
+pub fn median_value(values: impl Iterator<Item = f64>) -> f64 {
+    let mut values: Vec<f64> = values.collect();
+    values.sort_unstable_by(f64::total_cmp);
+    values.get(values.len() / 2).copied().unwrap_or_default()
+}
+
 /// The middle one of rates, in MB/s.
 pub fn median_rate(rates: impl Iterator<Item = Rate>) -> f64 {
-    let mut rates: Vec<f64> = rates.map(Rate::megabytes_per_second).collect();
-    rates.sort_unstable_by(f64::total_cmp);
-    rates.get(rates.len() / 2).copied().unwrap_or_default()
+    median_value(rates.map(Rate::megabytes_per_second))
+}
+
+pub fn milliseconds(duration: Duration) -> f64 {
+    rounded(duration.as_secs_f64() * 1e3)
 }
 
 pub fn microseconds(duration: Duration) -> f64 {
@@ -61,6 +77,14 @@ mod tests {
         assert_eq!(median(samples(&[9, 1, 5])), Duration::from_secs(5));
         assert_eq!(median(samples(&[4, 1])), Duration::from_secs(4));
         assert_eq!(median(samples(&[])), Duration::ZERO);
+    }
+
+    #[test]
+    fn a_percentile_is_a_sample() {
+        let samples = || (1..=200).map(Duration::from_millis).collect::<Vec<_>>();
+        assert_eq!(percentile(samples(), 0.99), Duration::from_millis(198));
+        assert_eq!(percentile(samples(), 1.0), Duration::from_millis(200));
+        assert_eq!(percentile(Vec::new(), 0.5), Duration::ZERO);
     }
 
     #[test]

@@ -5,8 +5,12 @@ use std::sync::Arc;
 
 use anyhow::{Context, Result};
 use clap::Args;
-use strandline_storage::object::DurableLocal;
+use strandline_storage::object::{DurableLocal, LogStore};
 use tempfile::TempDir;
+
+/// Where a log with one shard keeps its segments and its WAL objects.
+pub const DATA_PREFIX: &str = "shards/0/data";
+pub const WAL_PREFIX: &str = "shards/0/wal";
 
 #[derive(Clone, Debug, Args)]
 pub struct PlaceArgs {
@@ -38,5 +42,11 @@ impl Place {
         let path = self.path(name);
         let store = DurableLocal::open(&path);
         Ok(Arc::new(store.with_context(|| format!("opening {}", path.display()))?))
+    }
+
+    /// The files of the objects below a prefix of the store of this name, in order.
+    pub async fn files(&self, name: &str, store: &dyn LogStore, prefix: &str) -> Result<Vec<PathBuf>> {
+        let objects = store.list(prefix).await.with_context(|| format!("listing {prefix}"))?;
+        Ok(objects.iter().map(|object| self.path(name).join(&object.key)).collect())
     }
 }

@@ -1,8 +1,8 @@
 //! `seek`: what finding the first record at or after a time costs on a short and on a long
 //! partition, when no record is in memory. All of it is compacted.
 //!
-//! Asserted: the very first lookup reads an index and a block, a first one of others at most a block, a repeated one reads none, and the offset is
-//! the right one.
+//! Asserted: the very first lookup of a partition reads an index and a block, another one at most a
+//! block, a repeated one nothing, and the offset is the right one.
 
 use std::net::SocketAddr;
 use std::sync::Arc;

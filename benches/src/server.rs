@@ -4,12 +4,15 @@
 use std::collections::{BTreeMap, VecDeque};
 use std::net::SocketAddr;
 use std::sync::Arc;
+use std::time::Duration;
 
 use anyhow::{Context, Result};
 use bytes::Bytes;
 use strandline_kafka_gateway::{GatewaySettings, ServeError, serve};
 use strandline_storage::ids::TopicPartition;
-use strandline_storage::log::{CreateTopic, Log, LogSettings, PartitionAppend, PendingAppend};
+use strandline_storage::log::{
+    CreateTopic, Log, LogSettings, MaintenanceSettings, PartitionAppend, PendingAppend,
+};
 use strandline_storage::object::LogStore;
 use strandline_storage::seam::Seams;
 use tokio::net::TcpListener;
@@ -27,6 +30,22 @@ pub async fn open_log(store: Arc<dyn LogStore>, settings: LogSettings) -> Result
 /// Settings under which everything is beyond the tail: it is read back from the store.
 pub fn without_tail() -> LogSettings {
     LogSettings { tail_bytes_max: 0, ..LogSettings::default() }
+}
+
+/// Settings under which nothing is compacted, written to a checkpoint or deleted unless it is asked for.
+pub fn by_hand() -> MaintenanceSettings {
+    const NEVER: Duration = Duration::from_secs(365 * 24 * 3600);
+    MaintenanceSettings {
+        compaction_bytes: u64::MAX,
+        compaction_objects: Some(u64::MAX),
+        compaction_interval: NEVER,
+        checkpoint_interval: NEVER,
+        checkpoint_wal_bytes: u64::MAX,
+        checkpoint_wal_objects: Some(u64::MAX),
+        wal_delete_delay: NEVER,
+        uncompacted_bytes_max: u64::MAX,
+        ..MaintenanceSettings::default()
+    }
 }
 
 /// Creates a topic; gives its first partition.
@@ -55,7 +74,8 @@ pub async fn fill(
     Ok(())
 }
 
-async fn finish(append: Option<PendingAppend>) -> Result<()> {
+/// Waits for an append, if there is one.
+pub async fn finish(append: Option<PendingAppend>) -> Result<()> {
     if let Some(append) = append {
         for result in append.await {
             result.context("appending a batch")?;

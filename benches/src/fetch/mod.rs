@@ -1,7 +1,6 @@
-//! `fetch`: how fast a consumer gets data that is beyond the tail, against what reading the same
-//! files, checking them, copying them once and sending them over loopback takes.
+//! `fetch`: how fast a consumer gets data that is compacted and not in memory, against what reading
+//! the same files, checking them, copying them once and sending them over loopback takes.
 
-mod consumer;
 mod limit;
 
 use std::sync::Arc;
@@ -11,14 +10,13 @@ use clap::Args;
 use serde_json::{Value, json};
 use strandline_storage::object::{CountingStore, LogStore};
 
+use crate::consumer::{self, Consumed, Plan};
 use crate::measure::{Rate, rounded};
-use crate::place::{Place, PlaceArgs};
+use crate::place::{DATA_PREFIX, Place, PlaceArgs};
 use crate::server::{Server, create_topic, fill, open_log, without_tail};
 use crate::workload::{self, BATCH_BYTES_DEFAULT, BatchShape};
-use consumer::{Consumed, Plan};
 
 const TOPIC: &str = "fetched";
-const DATA_PREFIX: &str = "shards/0/data";
 
 /// Fetch data that is not in memory any more, over loopback.
 #[derive(Clone, Debug, Args)]
@@ -60,7 +58,7 @@ pub async fn run(args: &FetchArgs) -> Result<Value> {
     let limit = measure_limit(&place, store.as_ref()).await?;
     let before = store.counts();
     let server = Server::start(log).await?;
-    let plan = Plan { address: server.address, topic: TOPIC, max_bytes: args.max_bytes, end };
+    let plan = Plan { address: server.address, topic: TOPIC, max_bytes: args.max_bytes, from: 0, end };
     let fetched = tokio::task::spawn_blocking(move || consumer::fetch_all(&plan));
     let fetched = fetched.await.context("running the consumer")??;
     server.stop().await?;
@@ -70,8 +68,7 @@ pub async fn run(args: &FetchArgs) -> Result<Value> {
 }
 
 async fn measure_limit(place: &Place, store: &dyn LogStore) -> Result<Rate> {
-    let objects = store.list(DATA_PREFIX).await.context("listing the segments")?;
-    let files: Vec<_> = objects.iter().map(|object| place.path("log").join(&object.key)).collect();
+    let files = place.files("log", store, DATA_PREFIX).await?;
     let limit = tokio::task::spawn_blocking(move || limit::measure(&files));
     limit.await.context("reading the files")?
 }

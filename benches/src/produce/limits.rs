@@ -10,8 +10,8 @@ use bytes::Bytes;
 use strandline_storage::object::{DurableLocal, LogStore};
 use tokio::task::JoinSet;
 
-use super::generator::Load;
 use super::null_broker;
+use crate::generator::Load;
 use crate::measure::{Rate, Stopwatch};
 use crate::place::Place;
 

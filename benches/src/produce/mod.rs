@@ -4,7 +4,6 @@
 //! Disks and neighbours change from second to second, so figure and limits are taken in turns, and
 //! the medians are compared.
 
-mod generator;
 mod librdkafka;
 mod limits;
 mod null_broker;
@@ -17,11 +16,11 @@ use clap::Args;
 use serde_json::Value;
 use strandline_storage::log::LogSettings;
 
+use crate::generator::{self, Load};
 use crate::measure::Rate;
 use crate::place::{Place, PlaceArgs};
 use crate::server::{Server, create_topic, open_log};
 use crate::workload::{self, BATCH_BYTES_DEFAULT, BatchShape};
-use generator::Load;
 use limits::Limits;
 
 const TOPIC: &str = "produced";

@@ -10,7 +10,7 @@ use kafka_protocol::messages::produce_response::{PartitionProduceResponse, Topic
 use kafka_protocol::messages::{ProduceResponse, ResponseHeader};
 use kafka_protocol::protocol::{Encodable, HeaderVersion};
 
-use super::generator::{self, CORRELATION_ID, Load, VERSION};
+use crate::generator::{self, CORRELATION_ID, Load, VERSION};
 use crate::measure::Rate;
 use crate::wire::{read_frame, topic_name};
 

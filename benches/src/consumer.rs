@@ -13,12 +13,13 @@ use crate::wire::{Connection, topic_name};
 const VERSION: i16 = 12;
 const MAX_WAIT_MS: i32 = 5000;
 
-/// What to fetch: partition 0 from its first offset on.
+/// What to fetch of partition 0.
 #[derive(Clone, Copy, Debug)]
 pub struct Plan {
     pub address: SocketAddr,
     pub topic: &'static str,
     pub max_bytes: i32,
+    pub from: i64,
     /// The offset to stop at, exclusive.
     pub end: i64,
 }
@@ -36,11 +37,11 @@ struct Answer {
     next_offset: i64,
 }
 
-/// Fetches everything. Blocks.
+/// Fetches all of it, and waits for what is not there yet. Blocks.
 pub fn fetch_all(plan: &Plan) -> Result<Consumed> {
     let mut connection = Connection::open(plan.address)?;
     let watch = Stopwatch::default();
-    let (mut offset, mut bytes, mut requests) = (0, 0, 0);
+    let (mut offset, mut bytes, mut requests) = (plan.from, 0, 0);
     while offset < plan.end {
         let request = request(plan, offset);
         let read = |response| read(response, offset);
