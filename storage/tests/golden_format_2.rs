@@ -128,6 +128,7 @@ async fn write(root: &Path) {
     append(&log, ledger, of_producer(22, BatchKind::Transactional), &["open"]).await;
     log.delete_records(vec![(events, 3)]).await.expect("the log takes it")[0].clone().expect("it moved");
     log.close().await;
+    drop(log);
     let log = open(root).await.expect("it opens");
     let commit =
         OffsetCommit { topic_partition: events, offset: 5, leader_epoch: 0, metadata: Some("half".into()) };
