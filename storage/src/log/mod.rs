@@ -24,8 +24,8 @@ mod keys;
 mod loss;
 mod maintenance;
 mod open;
-mod pinned;
 mod pending;
+mod pinned;
 mod put;
 mod reader;
 mod repair;
@@ -37,10 +37,9 @@ mod state;
 mod time_lookup;
 pub mod topic_config;
 pub mod topic_name;
-pub mod verify;
-mod trouble;
 mod transactions;
 pub mod verify;
+mod trouble;
 mod walk;
 
 #[cfg(test)]

@@ -5,7 +5,6 @@
 //! restart, when everything is read back from the log's objects.
 
 mod backup;
-mod backup;
 mod bad_input;
 mod cases_decoding;
 mod cases_names;
