@@ -56,7 +56,8 @@ Examples:
   strandline serve --kafka-advertise db.example.com:9092      clients come through a forwarded port
   strandline serve --demo                                     adds a topic `demo` of generated log events")]
 pub struct ServeArgs {
-    /// Directory that holds the data (default: ./strandline-data), or memory:// to keep nothing
+    /// Directory that holds the data (default: ./strandline-data); s3://BUCKET/PREFIX, gs://, az://
+    /// for an object store; memory:// to keep nothing
     #[arg(long, value_name = "PATH|URL")]
     pub data: Option<String>,
 

@@ -70,6 +70,34 @@ fn a_config_that_is_there_twice_is_refused() {
 }
 
 #[test]
+fn a_slice_that_ends_beyond_every_object_or_is_not_understood_is_refused() {
+    let message = |field: &[u8], number: u8| {
+        // SegmentsInstalled.partitions[0].slices[0] with `stored` and `flags`.
+        let mut stored = vec![0x0a, 16];
+        stored.extend_from_slice(&[1; 16]);
+        stored.extend_from_slice(&[0x38, 104]);
+        stored.extend_from_slice(field);
+        let mut slice = vec![0x0a, 16];
+        slice.extend_from_slice(&[3; 16]);
+        slice.extend_from_slice(&[0x18, 0, 0x20, 1, 0x2a, stored.len() as u8]);
+        slice.extend_from_slice(&stored);
+        slice.extend_from_slice(&[0x80, 0x01, number]);
+        let mut install = vec![0x0a, 16];
+        install.extend_from_slice(&[3; 16]);
+        install.extend_from_slice(&[0x20, 1, 0x2a, slice.len() as u8]);
+        install.extend_from_slice(&slice);
+        let mut message = vec![0x12, install.len() as u8];
+        message.extend_from_slice(&install);
+        Event::decode(&frame(32, 2, &message)).map(drop)
+    };
+    let end = [0xff, 0xff, 0xff, 0xff, 0xff, 0xff, 0xff, 0xff, 0xff, 0x01];
+    let last_place = |tag: u8| [&[tag][..], &end, &[tag + 8, 1]].concat();
+    assert_eq!(message(&[], 0), Ok(()));
+    assert!(message(&last_place(0x10), 0).unwrap_err().to_string().contains("beyond every object"));
+    assert!(message(&[], 0x20).unwrap_err().to_string().contains("flags 0x20"));
+}
+
+#[test]
 fn a_frame_that_is_cut_off_is_refused() {
     let bytes = encoded(&topic_deleted());
     for length in 0..bytes.len() {
@@ -194,7 +222,8 @@ fn object_id() -> impl Strategy<Value = ObjectId> {
 }
 
 fn slice() -> impl Strategy<Value = Slice> {
-    let location = (object_id(), any::<(u64, u64, u64, u32)>(), 0_u32..9).prop_map(
+    let places = (0..1_u64 << 62, 0..1_u64 << 62, 0..1_u64 << 62, any::<u32>());
+    let location = (object_id(), places, 0_u32..9).prop_map(
         |(object, (data_position, data_length, index_position, index_crc), blocks)| SliceLocation {
             object,
             data_position,
@@ -225,7 +254,7 @@ fn slice() -> impl Strategy<Value = Slice> {
             min_append_time_ms: times[3],
             max_append_time_ms: times[4],
             leader_epoch: 7,
-            flags: BlockFlags(times[0] as u32),
+            flags: BlockFlags(times[0] as u32 & 0xffff_001f),
             delete_horizon_ms: (times[5] % 2 == 0).then_some(times[5]),
         },
     )

@@ -95,6 +95,7 @@ struct Made {
 /// When things were done last, on the monotonic clock.
 struct Due {
     opened: Duration,
+    merged: Duration,
     compacted: Duration,
     checkpointed: Duration,
     retained: Duration,
@@ -117,6 +118,7 @@ impl Maintainer {
         let collector = Collector::new(shared.clone(), checkpoint.as_ref());
         let due = Due {
             opened: now,
+            merged: now,
             compacted: now,
             checkpointed: now,
             retained: now,
@@ -216,6 +218,9 @@ impl Maintainer {
             self.merge().await?;
             self.clean().await?;
         }
+        if self.time_to_rewrite().is_some_and(|left| left.is_zero()) {
+            self.merge().await?;
+        }
         if self.time_to_cleaning().is_some_and(|left| left.is_zero()) {
             self.clean().await?;
         }
@@ -299,7 +304,19 @@ impl Maintainer {
             self.has_retention().then(|| until(self.due.retained, self.settings.retention_interval));
         let collection = self.collector.time_left(&state, now);
         let (expiry, cleaning) = (self.time_to_expiry(), self.time_to_cleaning());
-        [compaction, checkpoint, retention, collection, expiry, cleaning].into_iter().flatten().min()
+        let rewrite = self.time_to_rewrite();
+        let times = [compaction, checkpoint, retention, collection, expiry, cleaning, rewrite];
+        times.into_iter().flatten().min()
+    }
+
+    /// How long until dead records have to be written out of a segment; never sooner after the last
+    /// merge than compactions follow each other.
+    fn time_to_rewrite(&self) -> Option<Duration> {
+        let now_ms = self.shared.seams.clock.now_ms();
+        let is_excluded = |object| self.damaged.contains(&object);
+        let left = plan::time_to_rewrite(&self.shared.durable(), &self.settings, now_ms, is_excluded)?;
+        let pause = (self.due.merged + self.settings.compaction_interval).saturating_sub(self.now());
+        Some(left.max(pause))
     }
 
     async fn retain(&mut self) -> Result<(), MaintenanceError> {
@@ -331,6 +348,7 @@ impl Maintainer {
 
     /// Merges until nothing more is due.
     async fn merge(&mut self) -> Result<(), MaintenanceError> {
+        self.due.merged = self.now();
         loop {
             let state = self.shared.durable();
             let now_ms = self.shared.seams.clock.now_ms();

@@ -1,6 +1,7 @@
 //! Decides what is to be compacted, merged or written anew. Pure.
 
 use std::collections::BTreeMap;
+use std::time::Duration;
 
 use super::run::{Input, Run};
 use crate::ids::{BlockObject, ObjectId, TopicPartition, WalPosition};
@@ -102,6 +103,25 @@ fn wants_rewrite(state: &ShardState, object: ObjectId, settings: &MaintenanceSet
     let Some(dead_since_ms) = segment.dead_since_ms else { return false };
     let erase_ms = i64::try_from(settings.erase_delay.as_millis()).unwrap_or(i64::MAX);
     segment.live_bytes * 2 < segment.length || now_ms.saturating_sub(dead_since_ms) >= erase_ms / 2
+}
+
+/// How long until a segment is to be written anew because of what died in it; `None` if none is.
+pub(super) fn time_to_rewrite(
+    state: &ShardState,
+    settings: &MaintenanceSettings,
+    now_ms: i64,
+    is_excluded: impl Fn(ObjectId) -> bool,
+) -> Option<Duration> {
+    let partly_dead = state.segments.live.iter().filter(|(object, _)| !is_excluded(**object));
+    let left = partly_dead.filter_map(|(object, segment)| {
+        let dead_since_ms = segment.dead_since_ms?;
+        if wants_rewrite(state, *object, settings, now_ms) {
+            return Some(Duration::ZERO);
+        }
+        let age = u64::try_from(now_ms.saturating_sub(dead_since_ms)).unwrap_or(0);
+        Some((settings.erase_delay / 2).saturating_sub(Duration::from_millis(age)))
+    });
+    left.min()
 }
 
 /// The slices of a partition that should become one. Small ones at the end are merged when they are

@@ -249,7 +249,7 @@ async fn retention_deletes_the_oldest_records_by_age_and_by_size() {
     append(&log, sized, &["new"], T + 7_200_000).await;
     tokio::time::timeout(Duration::from_secs(3600), async {
         while start(aged) == 0 || start(sized) == 0 {
-            tokio::time::sleep(Duration::from_secs(1)).await;
+            world.seams.clock.sleep(Duration::from_secs(1)).await;
         }
     })
     .await
@@ -268,15 +268,30 @@ async fn everything_happens_by_itself_in_time() {
     append_numbered(&log, a, 0..20).await;
     tokio::time::timeout(Duration::from_secs(7200), async {
         while !world.keys("wal").await.is_empty() || world.keys("checkpoints").await.is_empty() {
-            tokio::time::sleep(Duration::from_secs(10)).await;
+            world.seams.clock.sleep(Duration::from_secs(10)).await;
         }
     })
     .await
     .expect("the WAL is compacted, covered by a checkpoint, and deleted");
     // The first sweep comes after an hour.
-    tokio::time::sleep(Duration::from_secs(2 * 3600)).await;
+    world.seams.clock.sleep(Duration::from_secs(2 * 3600)).await;
     let counts = world.store.counts();
-    tokio::time::sleep(Duration::from_secs(3600)).await;
+    world.seams.clock.sleep(Duration::from_secs(3600)).await;
     assert_eq!(world.store.counts(), counts, "an idle log asks nothing of its store");
     assert_eq!(read(&log.snapshot(), a).await, numbered(20));
+}
+
+#[tokio::test(start_paused = true)]
+async fn deleted_records_are_erased_in_time_although_nobody_writes_any_more() {
+    let mut world = World::new();
+    world.settings.maintenance = MaintenanceSettings::default();
+    let log = world.open().await;
+    let a = create(&log, "a", 1, &[]).await;
+    append(&log, a, &["secret"], T).await;
+    append(&log, a, &["kept"], T + 5).await;
+    log.compact_now().await.expect("the compaction succeeds");
+    log.delete_records(vec![(a, 1)]).await.expect("the log takes it")[0].clone().expect("it is in bounds");
+    world.seams.clock.sleep(world.settings.maintenance.erase_delay).await;
+    assert!(!world.contains(b"secret").await, "a deleted value is still in an object");
+    assert_eq!(read(&log.snapshot(), a).await, [(1, "kept".to_owned())]);
 }

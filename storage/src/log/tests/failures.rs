@@ -114,8 +114,9 @@ async fn open_limited(store: &Arc<Limited>) -> Log {
 
 async fn wait_until(mut condition: impl FnMut() -> bool) {
     tokio::time::timeout(Duration::from_secs(600), async {
+        let mut pause = tokio::time::interval(Duration::from_millis(100));
         while !condition() {
-            tokio::time::sleep(Duration::from_millis(100)).await;
+            pause.tick().await;
         }
     })
     .await
