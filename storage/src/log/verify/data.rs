@@ -5,7 +5,7 @@ use std::ops::Range;
 use bytes::Bytes;
 use futures::stream::{self, StreamExt};
 
-use super::report::{Checked, Damage, DamagedPart, DamagedRange, ObjectKind, Progress, VerifyReport};
+use super::report::{Damage, DamagedPart, DamagedRange, ObjectKind, Progress, VerifyReport};
 use super::wal::range;
 use super::{Reader, check_block};
 use crate::format::slice::{LossAcceptance, SliceData};
@@ -82,7 +82,7 @@ impl DataChecker<'_> {
     }
 
     pub(super) fn add_bytes(&mut self, kind: ObjectKind, bytes: u64) {
-        self.report.checked.entry(kind).or_insert_with(Checked::default).bytes += bytes;
+        self.report.checked.entry(kind).or_default().bytes += bytes;
     }
 
     pub(super) async fn check_targets(&mut self, targets: &[Target<'_>]) -> Result<(), OpenError> {

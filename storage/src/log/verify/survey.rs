@@ -4,7 +4,7 @@
 use std::collections::{BTreeMap, BTreeSet};
 
 use super::report::{Damage, DamagedPart, ObjectKind, VerifyReport};
-use super::wal::WalSurvey;
+use super::wal::{WalStart, WalSurvey};
 use super::{Reader, missing, small_damage};
 use crate::format::backup::ShardBackup;
 use crate::format::page::{CheckpointRoot, PageRef, decode_checkpoint, decode_page};
@@ -55,22 +55,22 @@ impl Survey {
         let mut report = VerifyReport::default();
         let claimed = check_claims(reader, &keys, &mut report).await?;
         let checkpoints = check_checkpoints(reader, shard, scope, &mut report).await?;
-        let walked = WalSurvey::make(
-            reader,
-            shard,
-            scope,
-            &claimed,
-            &checkpoints.roots,
-            checkpoints.oldest,
-            checkpoints.state,
-        );
+        let walk = WalStart {
+            claimed: &claimed,
+            roots: &checkpoints.roots,
+            oldest: checkpoints.oldest,
+            state: checkpoints.state,
+        };
+        let walked = WalSurvey::make(reader.walker(shard), scope, walk);
         let WalSurvey { state, mut commits, void, epochs, report: of_wal, .. } = walked.await?;
         report.absorb(of_wal);
         for epoch in epochs.iter().chain(state.epoch_ends.keys()).collect::<BTreeSet<_>>() {
-            if !claimed.contains(epoch)
-                && !report.damages.iter().any(|damage| damage.object == keys.epoch(*epoch))
-            {
-                report.damages.push(missing(&keys.epoch(*epoch), ObjectKind::Claim));
+            let key = keys.epoch(*epoch);
+            let is_known =
+                claimed.contains(epoch) || report.damages.iter().any(|damage| damage.object == key);
+            // A claim that is new came after the listing.
+            if !is_known && reader.get(&key).await?.is_none() {
+                report.damages.push(missing(&key, ObjectKind::Claim));
             }
         }
         check_fences(reader, shard, &state, &mut report).await?;

@@ -7,11 +7,11 @@ use std::ops::Range;
 use futures::stream::{self, StreamExt};
 
 use super::report::{Damage, DamagedPart, DamagedRange, ObjectKind, VerifyReport};
+use super::small_damage;
 use super::survey::{Scope, reason_of};
-use super::{Reader, small_damage};
 use crate::format::page::CheckpointRoot;
 use crate::format::{CommitObject, Event, WalObject};
-use crate::ids::{ShardId, TopicPartition, WalPosition};
+use crate::ids::{TopicPartition, WalPosition};
 use crate::log::error::OpenError;
 use crate::log::keys::wal_position;
 use crate::log::state::{Commit, ShardState};
@@ -44,6 +44,17 @@ pub(super) struct WalSurvey {
     seen: BTreeMap<TopicPartition, WalPosition>,
 }
 
+/// Where the walk begins.
+pub(super) struct WalStart<'a> {
+    pub(super) claimed: &'a BTreeSet<u64>,
+    /// The checkpoints that can be read, the oldest first.
+    pub(super) roots: &'a [CheckpointRoot],
+    /// The oldest checkpoint that is kept.
+    pub(super) oldest: Option<WalPosition>,
+    /// Of the newest checkpoint that can be loaded.
+    pub(super) state: ShardState,
+}
+
 /// What is at a place.
 enum Front {
     Commit(Box<CommitObject>),
@@ -52,16 +63,8 @@ enum Front {
 }
 
 impl WalSurvey {
-    pub(super) async fn make(
-        reader: &Reader,
-        shard: ShardId,
-        scope: &Scope,
-        claimed: &BTreeSet<u64>,
-        roots: &[CheckpointRoot],
-        oldest: Option<WalPosition>,
-        state: ShardState,
-    ) -> Result<Self, OpenError> {
-        let walker = reader.walker(shard);
+    pub(super) async fn make(walker: Walker, scope: &Scope, start: WalStart<'_>) -> Result<Self, OpenError> {
+        let WalStart { claimed, roots, oldest, state } = start;
         let chain = roots.first().filter(|root| Some(root.position) == oldest).map(|root| root.header_crc);
         let mut survey = Self {
             walker,
