@@ -192,7 +192,7 @@ impl Collector {
     /// Whether this process is still the last that claimed the shard.
     async fn check_owner(&self) -> Result<(), MaintenanceError> {
         #[cfg(test)]
-        if self.shared.settings.wrong_rule.is_some_and(WrongRule::collects_unowned) {
+        if self.breaks(WrongRule::CollectUnowned) {
             return Ok(());
         }
         let Some(position) = self.shared.durable().position else { return Ok(()) };
@@ -219,6 +219,12 @@ impl Collector {
                 return Ok(());
             }
             let Some(dropped) = self.checkpoints.front().cloned() else { return Ok(()) };
+            #[cfg(test)]
+            if self.shared.settings.wrong_rule.is_some_and(WrongRule::forgets_to_ask) {
+                self.shared.store.delete(&self.shared.keys.checkpoint(dropped.position)).await?;
+                self.checkpoints.pop_front();
+                continue;
+            }
             self.check_owner().await?;
             // The root goes first: a root without its pages is damage, pages without one are not.
             self.shared.store.delete(&self.shared.keys.checkpoint(dropped.position)).await?;
@@ -255,6 +261,10 @@ impl Collector {
             }
         }
         let keys = dead.iter().map(|position| self.shared.keys.wal(*position)).collect();
+        #[cfg(test)]
+        if self.shared.settings.wrong_rule.is_some_and(WrongRule::forgets_to_ask) {
+            return Ok(self.delete_all(keys).await?);
+        }
         if let Err(error) = self.delete_owned(keys).await {
             dead.into_iter().rev().for_each(|position| self.wal.push_front(position));
             return Err(error);

@@ -62,6 +62,7 @@ impl Failpoints for SimFailpoints {
             self.store.crash();
         } else if name == "commit.seal" && self.is_drawn(POISON_EVERY) {
             self.count("poisoned");
+            self.store.note_failure();
             // Without the message of a panic, of which there would be thousands.
             std::panic::resume_unwind(Box::new("a failure of our own"));
         }

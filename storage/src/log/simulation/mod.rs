@@ -45,7 +45,7 @@ pub(crate) enum WrongRule {
     /// A missing object that is proven to have been durable is fenced over.
     FenceOverMissing,
     /// The walk of an open never begins again. An owner that asks before it deletes protects the open
-    /// too, so that it does not, like in the next two.
+    /// too, so here, and in the next two, it deletes checkpoints and the WAL below them unasked.
     NeverBeginAgain,
     /// It begins again only if the newest checkpoint is beyond the first fence.
     CompareWithFirstFence,
@@ -66,25 +66,9 @@ pub(crate) enum WrongRule {
 }
 
 impl WrongRule {
-    /// Whether an owner deletes without asking whether it was overtaken.
-    pub(super) fn collects_unowned(self) -> bool {
-        match self {
-            Self::CollectUnowned
-            | Self::NeverBeginAgain
-            | Self::CompareWithFirstFence
-            | Self::CompareWithLastFence => true,
-            Self::DeleteFence
-            | Self::FenceAfterListing
-            | Self::FenceAfterListingRecoverAll
-            | Self::SkipWhatLandedMeanwhile
-            | Self::AckEach
-            | Self::FenceOverMissing
-            | Self::ReaderNeverBeginsAgain
-            | Self::CollectHeld
-            | Self::CollectAboveCheckpoint
-            | Self::InstallUnchecked
-            | Self::SweepListsLast => false,
-        }
+    /// Whether an owner deletes what its newest checkpoint covers without asking whether it was overtaken.
+    pub(super) fn forgets_to_ask(self) -> bool {
+        matches!(self, Self::NeverBeginAgain | Self::CompareWithFirstFence | Self::CompareWithLastFence)
     }
 }
 

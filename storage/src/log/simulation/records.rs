@@ -22,7 +22,7 @@ const LARGE_BYTES: usize = 9000;
 /// Times are in no order; some records have none, and many share one.
 pub(super) fn timestamp_of(id: u64) -> Option<i64> {
     let mixed = id.wrapping_mul(0x9e37_79b9_7f4a_7c15) >> 40;
-    (mixed % 8 != 0).then(|| T - 500 + i64::try_from(mixed % 1000).unwrap_or(0))
+    (!mixed.is_multiple_of(8)).then(|| T - 500 + i64::try_from(mixed % 1000).unwrap_or(0))
 }
 
 /// A time to look up.

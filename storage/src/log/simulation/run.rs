@@ -184,7 +184,7 @@ impl World {
         } else {
             self.operate();
         }
-        if !self.is_served() {
+        if !self.is_served() || (self.seems_dead() && self.draw(3) == 0) {
             self.open().await?;
         }
         self.sleep_ms(1500).await;
@@ -197,8 +197,17 @@ impl World {
         self.current().is_some_and(is_alive)
     }
 
+    /// Whether the current process is paused; on a local disk nobody can take over from it.
+    fn seems_dead(&self) -> bool {
+        let is_remote = matches!(self.backend, Backend::Remote { .. });
+        is_remote && self.current().is_some_and(|process| process.store.is_paused())
+    }
+
     /// A log fails for good only by what its own checks find, and nothing here gives them cause.
     fn check_health(&self) {
+        if self.requests.failed_by_itself() {
+            self.violate("a commit failed in the process itself".to_owned());
+        }
         let Backend::Remote { .. } = self.backend else { return };
         let health = self.current().map(|process| process.log.health());
         if let Some(Health::Failed { reason }) = health

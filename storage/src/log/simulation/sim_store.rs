@@ -3,7 +3,7 @@
 //!
 //! Every request is written down, so that two runs can be compared.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::ops::Range;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard};
@@ -23,6 +23,8 @@ pub(super) struct Requests {
     /// Epochs that somebody began to claim.
     claims: AtomicU64,
     is_calm: AtomicBool,
+    /// A process opened its log again without a failure that was meant.
+    failed_by_itself: AtomicBool,
 }
 
 impl Requests {
@@ -33,6 +35,10 @@ impl Requests {
 
     pub(super) fn is_calm(&self) -> bool {
         self.is_calm.load(Ordering::Relaxed)
+    }
+
+    pub(super) fn failed_by_itself(&self) -> bool {
+        self.failed_by_itself.load(Ordering::Relaxed)
     }
 
     pub(super) fn trace(&self) -> u64 {
@@ -96,6 +102,9 @@ struct ProcessState {
     crashed: AtomicBool,
     /// Which claim of all was the last of this process.
     claim: AtomicU64,
+    /// The keys of its claims: one, and one more for each failure that was meant.
+    claimed: Mutex<BTreeSet<String>>,
+    failures: AtomicU64,
     /// On the monotonic clock.
     paused_until_ms: AtomicU64,
 }
@@ -123,7 +132,17 @@ impl SimStore {
         if key.contains("/epochs/") {
             let claim = self.requests.claims.fetch_add(1, Ordering::Relaxed) + 1;
             self.process.claim.store(claim, Ordering::Relaxed);
+            let mut claimed = lock(&self.process.claimed);
+            claimed.insert(key.to_owned());
+            if claimed.len() as u64 > 1 + self.process.failures.load(Ordering::Relaxed) {
+                self.requests.failed_by_itself.store(true, Ordering::Relaxed);
+            }
         }
+    }
+
+    /// The next failure of a commit in this process is meant.
+    pub(super) fn note_failure(&self) {
+        self.process.failures.fetch_add(1, Ordering::Relaxed);
     }
 
     /// Holds all requests and answers back for a while.
@@ -131,6 +150,27 @@ impl SimStore {
         let until = self.seams.clock.monotonic() + time;
         let until_ms = u64::try_from(until.as_millis()).unwrap_or(u64::MAX);
         self.process.paused_until_ms.store(until_ms, Ordering::Relaxed);
+    }
+
+    pub(super) fn is_paused(&self) -> bool {
+        !self.pause_left().is_zero()
+    }
+
+    fn pause_left(&self) -> Duration {
+        let until = Duration::from_millis(self.process.paused_until_ms.load(Ordering::Relaxed));
+        until.saturating_sub(self.seams.clock.monotonic())
+    }
+
+    /// A process likes to stop at the worst moment: between what it has seen and what it deletes.
+    fn stumble(&self, verb: Verb, key: &str) {
+        let every = match verb {
+            Verb::List if key.ends_with("/data") => 6,
+            Verb::Delete => 100,
+            Verb::Create | Verb::Read | Verb::List => return,
+        };
+        if !self.requests.is_calm() && self.draw(every) == 0 {
+            self.pause(Duration::from_secs(5 + self.draw(40)));
+        }
     }
 
     async fn answer<T>(
@@ -141,6 +181,7 @@ impl SimStore {
     ) -> Result<T, StoreError> {
         self.wait_until_alive().await;
         self.requests.note(verb, key, self.seams.clock.now_ms());
+        self.stumble(verb, key);
         self.delay(verb).await;
         self.wait_until_alive().await;
         let answer = request.await;
@@ -168,8 +209,7 @@ impl SimStore {
             if self.is_crashed() {
                 std::future::pending::<()>().await;
             }
-            let until = Duration::from_millis(self.process.paused_until_ms.load(Ordering::Relaxed));
-            let left = until.saturating_sub(self.seams.clock.monotonic());
+            let left = self.pause_left();
             if left.is_zero() {
                 return;
             }

@@ -9,7 +9,7 @@ use super::run::{Place, run_seed};
 use super::totals::{EXPECTED_LOCAL, Totals};
 
 /// Of one run in CI.
-const SEEDS: u64 = 2000;
+const SEEDS: u64 = 1000;
 const LOCAL_SEEDS: u64 = 200;
 /// Of a long run, by hand.
 const LONG_SEEDS: Range<u64> = 100_000..130_000;
