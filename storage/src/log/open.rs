@@ -50,6 +50,7 @@ pub(super) struct Opening {
 }
 
 /// What a walk over all older epochs gives.
+#[cfg(test)]
 pub(super) type Closed = (Vec<ClosedEpoch>, Option<CheckpointRoot>);
 
 struct Opener<'a> {

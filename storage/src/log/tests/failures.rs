@@ -140,13 +140,13 @@ async fn a_full_disk_refuses_appends_and_lets_reads_and_deletions_through() {
     let ballast = create(&log, "ballast", 1, &[]).await;
     let mut acked = 0;
     let refused = loop {
-        match append(&log, kept, batch(&vec![T; 10])).await {
+        match append(&log, kept, batch(&[T; 10])).await {
             Ok(appended) => assert_eq!(appended.base_offset, acked * 10),
             Err(error) => break error,
         }
         acked += 1;
         if acked < 40 {
-            append(&log, ballast, batch(&vec![T; 10])).await.expect("there is room");
+            append(&log, ballast, batch(&[T; 10])).await.expect("there is room");
         }
     };
     let AppendError::Write(WriteError::Refused { reason }) = &refused else { panic!("{refused}") };

@@ -8,34 +8,19 @@ use bytes::Bytes;
 use futures::future::join_all;
 use strandline_s3_mock::{Conditions, Counts, Fault, MockOptions, Operation, S3Mock};
 use strandline_storage::object::{
-    DataLocation, LogStore, ObjectMeta, ObjectPrefix, ProbeError, S3Settings, Secret, StoreErrorKind,
-    StoreSettings, Transport, probe,
+    DataLocation, LogStore, ObjectMeta, ObjectPrefix, ProbeError, StoreErrorKind, StoreSettings, probe,
 };
 use strandline_storage::seam::SeededRng;
+
+use crate::s3::{self, open, settings};
 
 /// Larger objects go in parts of this size.
 const PART_BYTES: usize = 8 << 20;
 
 const BYTES: Bytes = Bytes::from_static(b"0123456789");
 
-fn settings(mock: &S3Mock) -> StoreSettings {
-    let s3 = S3Settings {
-        endpoint: Some(mock.endpoint()),
-        transport: Transport::PlainAllowed,
-        access_key_id: Some("id".to_owned()),
-        secret_access_key: Some(Secret::new("key")),
-        ..S3Settings::default()
-    };
-    StoreSettings { s3, ..StoreSettings::default() }
-}
-
-fn open(mock: &S3Mock, location: &str) -> Arc<dyn LogStore> {
-    let location: DataLocation = location.parse().expect("the location is good");
-    location.open(&settings(mock)).expect("the settings are good")
-}
-
 async fn start() -> (S3Mock, Arc<dyn LogStore>) {
-    let mock = S3Mock::start(MockOptions::default()).await.expect("a port is free");
+    let mock = s3::start().await;
     let store = open(&mock, "s3://bucket/some/prefix");
     (mock, store)
 }

@@ -2,29 +2,20 @@
 //! goes on by itself.
 
 use std::collections::BTreeMap;
-use std::sync::Arc;
 use std::time::Duration;
 
 use bytes::Bytes;
-use strandline_s3_mock::{Fault, MockOptions, Operation, S3Mock};
+use strandline_s3_mock::{Fault, Operation, S3Mock};
 use strandline_storage::format::{BatchBuilder, BatchOptions};
 use strandline_storage::ids::TopicPartition;
 use strandline_storage::log::{CreateTopic, Health, Log, LogSettings, PartitionAppend};
-use strandline_storage::object::{DataLocation, LogStore, S3Settings, Secret, StoreSettings, Transport};
 use strandline_storage::seam::Seams;
 
+use crate::s3;
+
 async fn start() -> (S3Mock, Log, TopicPartition) {
-    let mock = S3Mock::start(MockOptions::default()).await.expect("a port is free");
-    let s3 = S3Settings {
-        endpoint: Some(mock.endpoint()),
-        transport: Transport::PlainAllowed,
-        access_key_id: Some("id".to_owned()),
-        secret_access_key: Some(Secret::new("key")),
-        ..S3Settings::default()
-    };
-    let location: DataLocation = "s3://bucket/log".parse().expect("the location is good");
-    let store: Arc<dyn LogStore> =
-        location.open(&StoreSettings { s3, ..StoreSettings::default() }).expect("the settings are good");
+    let mock = s3::start().await;
+    let store = s3::open(&mock, "s3://bucket/log");
     let settings = LogSettings { linger: Some(Duration::from_millis(5)), ..LogSettings::default() };
     let log = Log::open(store, settings, Seams::system()).await.expect("the log opens");
     let topic = CreateTopic { name: "events".to_owned(), partitions: 1, configs: BTreeMap::new() };
