@@ -7,6 +7,9 @@
 //! Invariant: this crate knows nothing of storage; what it needs of it the engine re-exports.
 //! Invariant: nothing that a client sends panics, or allocates by a number that it names.
 
+// The futures of a session hold those of every layer below it, down to the store.
+#![recursion_limit = "256"]
+
 mod cancel;
 mod encode;
 mod error;

@@ -27,6 +27,7 @@ use super::put::{Put, PutOutcome, Putter};
 use super::shared::Shared;
 use super::state::{Commit, ShardState};
 use super::trouble::put_through;
+use super::walk::read_prefix;
 use crate::format::{BlockEntry, Event, WalHeader};
 use crate::ids::{ShardId, TopicPartition, WalPosition};
 
@@ -211,8 +212,10 @@ impl Committer {
         }
     }
 
-    /// Claims a new epoch and goes on from what is durable: everything assigned is dropped.
+    /// Claims a new epoch and goes on from what is durable: everything assigned is dropped. A shard
+    /// that somebody else has claimed since is left to them.
     async fn reopen(&mut self) -> Result<(), Health> {
+        check_not_claimed(&self.shared, self.settings.writer_epoch + 1).await?;
         self.puts.detach_all();
         let Shared { store, settings, seams, .. } = &*self.shared;
         let opening = open::open(store, settings, seams).await;
@@ -452,6 +455,15 @@ impl Committer {
             self.shared.topics_changed();
         }
         put.replies.into_iter().for_each(Reply::durable);
+    }
+}
+
+async fn check_not_claimed(shared: &Shared, next_epoch: u64) -> Result<(), Health> {
+    let Shared { store, seams, keys, .. } = shared;
+    match read_prefix(&**store, seams, &keys.epoch(next_epoch), 1).await {
+        Ok(None) => Ok(()),
+        Ok(Some(_)) => Err(Health::Fenced { by: shared.claimant(next_epoch).await }),
+        Err(error) => Err(Health::Failed { reason: error.to_string() }),
     }
 }
 
