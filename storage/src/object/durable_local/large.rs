@@ -11,6 +11,10 @@ use crate::object::file_system::FileSystem;
 use crate::object::large_object::broken;
 use crate::object::{LargeObject, StoreError};
 
+/// So much is written before it is synced: a sync of much more at once would hold up the small ones
+/// of commits beside it.
+const UNSYNCED_BYTES_MAX: usize = 4 * 1024 * 1024;
+
 pub(super) struct LocalLargeObject<F: FileSystem> {
     store: DurableLocal<F>,
     key: String,
@@ -23,6 +27,7 @@ struct StagedFile<F: FileSystem> {
     directory: Arc<Directory<F>>,
     path: PathBuf,
     file: F::File,
+    unsynced_bytes: usize,
 }
 
 impl<F: FileSystem> LocalLargeObject<F> {
@@ -32,7 +37,7 @@ impl<F: FileSystem> LocalLargeObject<F> {
             directory.check_create(key)?;
             let path = directory.staging_path();
             match directory.write_staged(key, &path, &[]) {
-                Ok(file) => Ok(StagedFile { directory: shared, path, file }),
+                Ok(file) => Ok(StagedFile { directory: shared, path, file, unsynced_bytes: 0 }),
                 Err(error) => {
                     directory.remove_staged(&path);
                     Err(error)
@@ -60,7 +65,13 @@ impl<F: FileSystem> LocalLargeObject<F> {
 impl<F: FileSystem> StagedFile<F> {
     fn append(&mut self, key: &str, bytes: &[u8]) -> Result<(), StoreError> {
         let appended = self.directory.file_system.append(&mut self.file, bytes);
-        appended.map_err(|error| self.directory.write_error(key, &self.path, &error))
+        appended.map_err(|error| self.directory.write_error(key, &self.path, &error))?;
+        self.unsynced_bytes += bytes.len();
+        if self.unsynced_bytes >= UNSYNCED_BYTES_MAX {
+            self.directory.sync_staged(key, &self.path, &self.file)?;
+            self.unsynced_bytes = 0;
+        }
+        Ok(())
     }
 
     fn publish(&self, key: &str) -> Result<(), StoreError> {
