@@ -38,8 +38,8 @@ mod time_lookup;
 pub mod topic_config;
 pub mod topic_name;
 mod transactions;
-pub mod verify;
 mod trouble;
+pub mod verify;
 mod walk;
 
 #[cfg(test)]
