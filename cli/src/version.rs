@@ -10,7 +10,7 @@ use crate::output::print;
 pub fn run(args: &VersionArgs) -> Result<(), Failure> {
     let mut text = format!("strandline {}\n", env!("CARGO_PKG_VERSION"));
     if args.formats {
-        text.push_str(&format!("durable format: writes {FORMAT_VERSION}, reads {FORMAT_VERSION}\n"));
+        text.push_str(&format!("durable format: writes {FORMAT_VERSION}, reads 1 to {FORMAT_VERSION}\n"));
         text.push_str("record batch: writes 2, reads 2\n");
     }
     print(&text)
