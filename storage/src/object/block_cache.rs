@@ -20,6 +20,9 @@ use crate::ids::{BlockObject, ShardId};
 const ENTRY_BYTES: u64 = 128;
 /// The usual size of a block. A wrong guess costs a little room for bookkeeping.
 const BLOCK_BYTES_TYPICAL: u64 = 64 * 1024;
+/// The rest is for what was asked for once only. It is half, so that what was read ahead is still
+/// there when its turn comes, also for a few readers at once.
+const HOT_SHARE: f64 = 0.5;
 /// Each part of the cache has an equal share of the bytes, so it must be much larger than a block.
 const PARTS: usize = 4;
 
@@ -85,6 +88,7 @@ impl<I> BlockCache<I> {
         let options = OptionsBuilder::new()
             .weight_capacity(bytes_max)
             .estimated_items_capacity(items)
+            .hot_allocation(HOT_SHARE)
             .shards(PARTS)
             .build()
             .expect("both capacities are set");
