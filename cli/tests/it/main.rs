@@ -60,5 +60,9 @@ fn listening_beyond_this_machine_is_refused_without_no_auth() {
 #[test]
 fn formats_are_listed_with_their_versions() {
     let output = run(&["version", "--formats"]);
-    assert!(text(&output.stdout).contains("durable format: writes 2, reads 1 to 2"), "{}", text(&output.stdout));
+    assert!(
+        text(&output.stdout).contains("durable format: writes 2, reads 1 to 2"),
+        "{}",
+        text(&output.stdout)
+    );
 }
