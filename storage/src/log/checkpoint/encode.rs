@@ -8,7 +8,6 @@ use std::iter::Peekable;
 use bytes::Bytes;
 use prost::Message;
 
-use crate::format::BlockEntry;
 use crate::format::page::{
     AbortedEntry, BatchEntry, ConfigEntry, GroupOffsetEntry, OpenTransactionEntry, PageKind, PageRef,
     PartitionEntry, ProducerEntry, SchemaEntry, SegmentEntry, SliceEntry, TailBlockEntry, TopicEntry,
@@ -177,27 +176,10 @@ fn tail_block(id: TopicPartition, block: &Block) -> TailBlockEntry {
     let BlockObject::Wal(position) = block.object else {
         unreachable!("the blocks of the tail are in WAL objects");
     };
-    let entry = BlockEntry {
-        topic_partition: id,
-        base_offset: block.base_offset,
-        next_offset: block.next_offset,
-        position: block.position,
-        length: block.length,
-        data_count: block.data_count,
-        control_count: block.control_count,
-        null_timestamp_count: block.null_timestamp_count,
-        min_timestamp: block.min_timestamp,
-        max_timestamp: block.max_timestamp,
-        offset_of_max_timestamp: block.offset_of_max_timestamp,
-        append_time_ms: block.append_time_ms,
-        leader_epoch: block.leader_epoch,
-        flags: block.flags,
-        crc: block.crc,
-    };
     TailBlockEntry {
         writer_epoch: position.writer_epoch,
         seq: position.seq,
-        block: block_entry_bytes(&entry),
+        block: block_entry_bytes(&block.entry(id)),
     }
 }
 

@@ -14,7 +14,6 @@ use crate::format::segment::decode_slice_index;
 use crate::format::{BlockEntry, Slice};
 use crate::ids::{BlockObject, TopicPartition};
 use crate::log::shared::Shared;
-use crate::log::state::Block;
 use crate::object::StoreError;
 
 /// Objects are read so many at a time.
@@ -107,7 +106,7 @@ impl Inputs {
     ) -> Result<Result<Opened, String>, StoreError> {
         match input {
             Input::Block(block) => {
-                Ok(Ok(Opened { object: block.object, blocks: vec![entry_of(topic_partition, block)] }))
+                Ok(Ok(Opened { object: block.object, blocks: vec![block.entry(topic_partition)] }))
             }
             Input::Slice(slice) => self.open_slice(slice).await,
         }
@@ -186,25 +185,5 @@ async fn read_whole(shared: &Shared, object: BlockObject) -> Result<Option<Bytes
         Ok(bytes) => Ok(Some(bytes)),
         Err(StoreError::NotFound { .. }) => Ok(None),
         Err(error) => Err(error),
-    }
-}
-
-fn entry_of(topic_partition: TopicPartition, block: &Block) -> BlockEntry {
-    BlockEntry {
-        topic_partition,
-        base_offset: block.base_offset,
-        next_offset: block.next_offset,
-        position: block.position,
-        length: block.length,
-        data_count: block.data_count,
-        control_count: block.control_count,
-        null_timestamp_count: block.null_timestamp_count,
-        min_timestamp: block.min_timestamp,
-        max_timestamp: block.max_timestamp,
-        offset_of_max_timestamp: block.offset_of_max_timestamp,
-        append_time_ms: block.append_time_ms,
-        leader_epoch: block.leader_epoch,
-        flags: block.flags,
-        crc: block.crc,
     }
 }

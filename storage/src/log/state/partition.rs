@@ -14,7 +14,7 @@ use imbl::{OrdMap, Vector};
 use super::producer::ProducerState;
 use crate::format::event::{PartitionInstall, TransactionEnded, TransactionResult};
 use crate::format::{BlockEntry, BlockFlags, Slice};
-use crate::ids::BlockObject;
+use crate::ids::{BlockObject, TopicPartition};
 
 /// About 64 KiB of whole batches of one partition in one object: the unit of index and read.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -63,6 +63,27 @@ impl Block {
             position: entry.position,
             length: entry.length,
             crc: entry.crc,
+        }
+    }
+
+    /// The entry of the block as it stands in the index of its object.
+    pub(in crate::log) fn entry(&self, topic_partition: TopicPartition) -> BlockEntry {
+        BlockEntry {
+            topic_partition,
+            base_offset: self.base_offset,
+            next_offset: self.next_offset,
+            position: self.position,
+            length: self.length,
+            data_count: self.data_count,
+            control_count: self.control_count,
+            null_timestamp_count: self.null_timestamp_count,
+            min_timestamp: self.min_timestamp,
+            max_timestamp: self.max_timestamp,
+            offset_of_max_timestamp: self.offset_of_max_timestamp,
+            append_time_ms: self.append_time_ms,
+            leader_epoch: self.leader_epoch,
+            flags: self.flags,
+            crc: self.crc,
         }
     }
 }
