@@ -77,6 +77,11 @@ pub struct ServeArgs {
     #[arg(long, value_name = "HOST:PORT")]
     pub http_listen: Option<HostPort>,
 
+    /// How many logs with a writer of their own the data is spread over (default: 1); a store that has
+    /// more keeps them
+    #[arg(long, value_name = "N")]
+    pub shards: Option<u32>,
+
     /// TOML file with settings; `strandline config check` shows all of them
     #[arg(long, value_name = "FILE")]
     pub config: Option<PathBuf>,

@@ -141,20 +141,21 @@ fn shared_settings(own: &Figment, variables: &Variables) -> Vec<Setting> {
     shared_variables(|key| own.find_value(key).is_ok()).filter_map(setting).collect()
 }
 
-fn flag_settings(args: &ServeArgs) -> [Option<Setting>; 7] {
+fn flag_settings(args: &ServeArgs) -> [Option<Setting>; 8] {
     [
         flag("--data", "data", args.data.as_ref()),
         flag("--kafka-listen", "kafka.listen", args.kafka_listen.as_ref()),
         flag("--kafka-advertise", "kafka.advertise", args.kafka_advertise.as_ref()),
         flag("--pg-listen", "pg.listen", args.pg_listen.as_ref()),
         flag("--http-listen", "http.listen", args.http_listen.as_ref()),
+        flag("--shards", "storage.shards", args.shards),
         flag("--demo", "demo", args.demo.then_some(true)),
         flag("--no-auth", "auth", args.no_auth.then_some(Auth::None)),
     ]
 }
 
 fn flag(name: &str, key: &str, value: Option<impl Serialize>) -> Option<Setting> {
-    let value = Value::serialize(value?).expect("a flag's value is a text or a boolean");
+    let value = Value::serialize(value?).expect("a flag's value is a text, a number or a boolean");
     Some(Setting { source: format!("flag {name}"), key: key.to_owned(), value, rank: Rank::BeforeFile })
 }
 

@@ -4,6 +4,7 @@
 //! reads the environment for them.
 
 use serde::{Deserialize, Serialize};
+use strandline_storage::log::SHARDS_MAX;
 
 use crate::args::ServeArgs;
 use crate::failure::Failure;
@@ -82,6 +83,8 @@ pub struct HttpConfig {
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(default, deny_unknown_fields)]
 pub struct StorageConfig {
+    /// How many shards a new store gets, and a store with fewer; each has its WAL and its writer.
+    pub shards: u32,
     /// How long a commit waits for company; the kind of store decides if it is not set.
     pub linger: Option<HumanDuration>,
     /// How long a request to an object store may take.
@@ -153,6 +156,7 @@ impl Default for HttpConfig {
 impl Default for StorageConfig {
     fn default() -> Self {
         Self {
+            shards: 1,
             linger: None,
             request_timeout: HumanDuration::seconds(25),
             commit_bytes_max: ByteSize::mebibytes(8),
@@ -182,6 +186,12 @@ impl Config {
         self.maintenance.check()?;
         if self.storage.request_timeout.as_millis() == 0 {
             return Err(Failure::Usage("storage.request_timeout is 0; it has to be longer".to_owned()));
+        }
+        if !(1..=SHARDS_MAX).contains(&self.storage.shards) {
+            let found = self.storage.shards;
+            return Err(Failure::Usage(format!(
+                "storage.shards is {found}; it has to be from 1 to {SHARDS_MAX}"
+            )));
         }
         if self.kafka.default_partitions < 1 {
             let found = self.kafka.default_partitions;

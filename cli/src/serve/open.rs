@@ -74,6 +74,7 @@ fn log_settings(config: &Config, listens_at: SocketAddr) -> LogSettings {
     LogSettings {
         node: format!("process {}", std::process::id()),
         address,
+        shards: config.storage.shards,
         linger: config.storage.linger.map(|linger| linger.0),
         commit_bytes_max: config.storage.commit_bytes_max.as_usize(),
         pending_bytes_max: config.storage.pending_bytes_max.as_usize(),

@@ -56,6 +56,7 @@ mod tests {
     use proptest::prelude::*;
 
     use super::*;
+    use crate::format::FORMAT_VERSION;
 
     fn claim() -> Claim {
         Claim { writer_epoch: 7, node: "a".into(), address: "127.0.0.1:9092".into(), nonce: [9; 16] }
@@ -64,11 +65,14 @@ mod tests {
     #[test]
     fn a_newer_version_is_refused_by_number() {
         let mut bytes = encode_claim(&claim()).to_vec();
-        bytes[8] = 3;
+        bytes[8] = FORMAT_VERSION as u8 + 1;
         let error = decode_claim(&bytes).unwrap_err();
         assert_eq!(
             error.to_string(),
-            "claim object of format version 3 needs a newer strandline: this one reads versions up to 2"
+            format!(
+                "claim object of format version {} needs a newer strandline: this one reads versions up to {FORMAT_VERSION}",
+                FORMAT_VERSION + 1
+            )
         );
     }
 

@@ -42,4 +42,4 @@ pub use wal_object::{
 
 /// The newest version that this build reads and writes. An object says since which version its bytes
 /// are as they are, so one that has not changed is still of version 1.
-pub const FORMAT_VERSION: u16 = 2;
+pub const FORMAT_VERSION: u16 = 3;

@@ -10,9 +10,11 @@ use tokio::sync::oneshot;
 use super::assign::Assignment;
 use super::committer::{ChangeJob, ChangeOrder, ChangeReply};
 use super::error::{
-    CommitOffsetError, CreateTopicError, DeleteRecordsError, PutSchemaError, TopicError, WriteError,
+    AddPartitionsError, CommitOffsetError, CreateTopicError, DeleteRecordsError, PutSchemaError, TopicError,
+    WriteError,
 };
 use super::handle::{CreateTopic, OffsetCommit};
+use super::placement;
 use super::settings::LogSettings;
 use super::shared::Shared;
 use super::state::ShardState;
@@ -21,8 +23,8 @@ use super::topic_name;
 use crate::format::Event;
 use crate::format::event::{
     CommittedOffset, ExpiredProducers, GroupOffsetsDeleted, GroupPartition, LogStart, LogStartsMoved,
-    ObjectsDeleted, OffsetsCommitted, ProducerIdsAllocated, ProducersExpired, SchemaPut, TopicConfigSet,
-    TopicCreated, TopicDeleted,
+    ObjectsDeleted, OffsetsCommitted, PartitionsAdded, ProducerIdsAllocated, ProducersExpired, SchemaPut,
+    TopicConfigSet, TopicCreated, TopicDeleted,
 };
 use crate::ids::{ObjectId, TopicId, TopicPartition};
 
@@ -40,6 +42,13 @@ pub(super) struct Change<T, E> {
 impl<T: Send + 'static, E: From<WriteError> + Send + 'static> Change<T, E> {
     pub(super) fn any_place(check: impl FnOnce(&ShardState, i64) -> Checked<T, E> + Send + 'static) -> Self {
         Self { order: ChangeOrder::AnyPlace, check: Box::new(check) }
+    }
+
+    /// For events that take partitions or records away.
+    pub(super) fn after_batches(
+        check: impl FnOnce(&ShardState, i64) -> Checked<T, E> + Send + 'static,
+    ) -> Self {
+        Self { order: ChangeOrder::AfterBatches, check: Box::new(check) }
     }
 }
 
@@ -78,7 +87,12 @@ where
     })
 }
 
-pub(super) fn create_topic(topic: CreateTopic, shared: Arc<Shared>) -> Change<TopicId, CreateTopicError> {
+/// Creates a topic in a log of so many shards.
+pub(super) fn create_topic(
+    topic: CreateTopic,
+    shards: u32,
+    shared: Arc<Shared>,
+) -> Change<TopicId, CreateTopicError> {
     Change::any_place(move |state, now_ms| {
         check_new_topic(&topic, state, &shared.settings)?;
         let topic_id = TopicId::from_random(shared.seams.rng.bytes16());
@@ -87,7 +101,7 @@ pub(super) fn create_topic(topic: CreateTopic, shared: Arc<Shared>) -> Change<To
             name: topic.name,
             partition_count: topic.partitions,
             configs: topic.configs,
-            shard: shared.settings.shard,
+            shards: placement::spread(topic_id, 0..topic.partitions, shards),
             created_at_ms: now_ms,
         });
         Ok((vec![event], topic_id))
@@ -132,6 +146,29 @@ pub(super) fn delete_topic(topic_id: TopicId) -> Change<(), TopicError> {
     Change { order: ChangeOrder::AfterBatches, check: Box::new(check) }
 }
 
+/// Adds partitions to a topic in a log of so many shards, up to a count.
+pub(super) fn add_partitions(
+    topic_id: TopicId,
+    partition_count: i32,
+    shards: u32,
+    partitions_max: usize,
+) -> Change<(), AddPartitionsError> {
+    Change::any_place(move |state, _| {
+        let topic = state.topics.get(&topic_id).ok_or(AddPartitionsError::UnknownTopic)?;
+        let current = topic.partition_count;
+        if partition_count <= current {
+            return Err(AddPartitionsError::NotMore { current, requested: partition_count });
+        }
+        let new = usize::try_from(partition_count - current).expect("the number was just found positive");
+        if state.partition_count().saturating_add(new) > partitions_max {
+            return Err(AddPartitionsError::TooMany { max: partitions_max });
+        }
+        let shards = placement::spread(topic_id, current..partition_count, shards);
+        let event = PartitionsAdded { topic_id, partition_count, shards };
+        Ok((vec![Event::PartitionsAdded(event)], ()))
+    })
+}
+
 pub(super) fn set_topic_config(
     topic_id: TopicId,
     changes: Vec<(String, Option<String>)>,
@@ -165,7 +202,7 @@ pub(super) fn checked_offsets(
     let mut committed = Vec::new();
     for offset in offsets {
         let partition = offset.topic_partition;
-        if !state.partitions.contains_key(&partition) {
+        if !state.knows(partition) {
             results.push(Err(CommitOffsetError::UnknownTopicPartition(partition)));
             continue;
         }

@@ -29,7 +29,7 @@ use super::state::{Commit, ShardState};
 use super::trouble::put_through;
 use super::walk::read_prefix;
 use crate::format::{BlockEntry, Event, WalHeader};
-use crate::ids::{ShardId, TopicPartition, WalPosition};
+use crate::ids::{TopicPartition, WalPosition};
 
 pub(super) type AppendResults = Vec<Result<Appended, AppendError>>;
 
@@ -43,8 +43,7 @@ pub(super) enum Command {
 
 /// Batches that are answered together.
 pub(super) struct AppendJob {
-    /// A refusal before the queue keeps its place in the answer.
-    pub(super) batches: Vec<Result<PreparedBatch, AppendError>>,
+    pub(super) batches: Vec<PreparedBatch>,
     pub(super) reply: oneshot::Sender<AppendResults>,
     /// Pending bytes, given back when the job is answered.
     pub(super) permit: OwnedSemaphorePermit,
@@ -123,7 +122,6 @@ struct InFlight {
 
 /// The values that the committer works with.
 pub(super) struct CommitterSettings {
-    pub(super) shard: ShardId,
     pub(super) writer_epoch: u64,
     pub(super) linger: Duration,
     pub(super) puts_in_flight_max: usize,
@@ -217,8 +215,8 @@ impl Committer {
     async fn reopen(&mut self) -> Result<(), Health> {
         check_not_claimed(&self.shared, self.settings.writer_epoch + 1).await?;
         self.puts.detach_all();
-        let Shared { store, settings, seams, .. } = &*self.shared;
-        let opening = open::open(store, settings, seams).await;
+        let Shared { store, shard, settings, seams, .. } = &*self.shared;
+        let opening = open::open(store, *shard, settings, seams).await;
         let opening = opening.map_err(|error| Health::Failed { reason: error.to_string() })?;
         self.settings.writer_epoch = opening.writer_epoch;
         self.putter = opening.putter;
@@ -368,7 +366,7 @@ impl Committer {
         self.shared.seams.failpoint("commit.seal");
         let position = WalPosition { writer_epoch: self.settings.writer_epoch, seq: self.next_seq };
         let header = WalHeader {
-            shard: self.settings.shard,
+            shard: self.shared.shard,
             position,
             writer_nonce: self.shared.seams.rng.bytes16(),
             durable_seq: self.durable_seq,
@@ -469,7 +467,7 @@ async fn check_not_claimed(shared: &Shared, next_epoch: u64) -> Result<(), Healt
 
 impl AppendJob {
     fn size_bytes(&self) -> usize {
-        self.batches.iter().flatten().map(PreparedBatch::size_bytes).sum()
+        self.batches.iter().map(PreparedBatch::size_bytes).sum()
     }
 }
 
@@ -485,8 +483,7 @@ fn fits(command: &Command, assignment: &Assignment, bytes_max: usize) -> bool {
 }
 
 fn assign_append(assignment: &mut Assignment, job: AppendJob) -> Reply {
-    let assign = |batch: Result<PreparedBatch, _>| batch.and_then(|batch| assignment.append(&batch));
-    let results = job.batches.into_iter().map(assign).collect();
+    let results = job.batches.iter().map(|batch| assignment.append(batch)).collect();
     Reply::Append { reply: job.reply, results, _permit: job.permit }
 }
 
@@ -497,8 +494,8 @@ fn assign_change(assignment: &mut Assignment, job: ChangeJob) -> Reply {
 fn refuse(command: Command, error: &WriteError) {
     match command {
         Command::Append(job) => {
-            let refuse = |batch: Result<_, _>| batch.and_then(|_| Err(AppendError::Write(error.clone())));
-            drop(job.reply.send(job.batches.into_iter().map(refuse).collect()));
+            let refused = job.batches.iter().map(|_| Err(AppendError::Write(error.clone())));
+            drop(job.reply.send(refused.collect()));
         }
         // The reply is dropped with the change, which its caller sees.
         Command::Change(_) => {}

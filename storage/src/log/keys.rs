@@ -31,6 +31,12 @@ pub fn format_key(version: u16) -> String {
 /// WAL objects of one epoch are spread over directories of this many.
 pub const WAL_DIRECTORY_OBJECTS: u64 = 1024;
 
+/// The shard that an object belongs to.
+pub fn shard_of(key: &str) -> Option<ShardId> {
+    let (shard, _) = key.strip_prefix(SHARDS)?.strip_prefix('/')?.split_once('/')?;
+    shard.parse().ok().map(ShardId)
+}
+
 /// The keys of one shard.
 #[derive(Clone, Copy, Debug)]
 pub struct ShardKeys {

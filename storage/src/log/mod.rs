@@ -9,6 +9,7 @@
 //! Invariant: assigned state, which checks the next commit, and durable state, which all readers
 //! see, are apart.
 
+mod align;
 mod append;
 mod assign;
 pub mod backup;
@@ -26,14 +27,17 @@ mod maintenance;
 mod open;
 mod pending;
 mod pinned;
+mod placement;
 mod put;
 mod reader;
 mod repair;
 mod retry;
 mod settings;
+mod shard;
 mod shared;
 mod snapshot;
 mod state;
+mod submit;
 mod time_lookup;
 pub mod topic_config;
 pub mod topic_name;
@@ -50,16 +54,19 @@ mod tests;
 pub use append::{Appended, PartitionAppend};
 pub use changes::Changes;
 pub use error::{
-    AppendError, CommitOffsetError, CreateTopicError, DeleteRecordsError, EndTransactionError, FetchError,
-    MaintenanceError, OpenError, PutSchemaError, TopicError, WriteError,
+    AddPartitionsError, AppendError, CommitOffsetError, CreateTopicError, DeleteRecordsError,
+    EndTransactionError, FetchError, MaintenanceError, OpenError, PutSchemaError, TopicError, WriteError,
 };
 pub use fetch::{AbortedTransaction, FetchOptions, Fetched, FirstBatch};
-pub use handle::{CreateTopic, Log, LogStats, OffsetCommit, PendingAppend};
+pub use handle::{CreateTopic, Log, LogStats, OffsetCommit, SHARDS_MAX};
 pub use health::Health;
 pub use repair::RepairReport;
 pub use settings::{LogSettings, MaintenanceSettings};
 pub use snapshot::{Bounds, Isolation, PartitionView, ShardStats, Snapshot};
-pub use state::{AbortedRange, Block, CommittedOffset, InstalledSlice, MaxTimestamp, Schema, Topic};
+pub use state::{
+    AbortedRange, Block, CommittedOffset, InstalledSlice, MaxTimestamp, Placement, Schema, Topic,
+};
+pub use submit::PendingAppend;
 pub use time_lookup::TimestampedOffset;
 pub use topic_config::{ConfigEntry, ConfigError, ConfigKind, RetentionReference, TopicConfig};
 pub use transactions::{EndTransaction, EndedTransaction, GroupOffsets};

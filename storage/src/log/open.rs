@@ -19,7 +19,7 @@ use super::loss::Losses;
 use super::put::{Put, PutOutcome, Putter};
 use super::retry::Backoff;
 use super::settings::LogSettings;
-use super::shared::describe;
+use super::shared::{Shared, describe};
 #[cfg(test)]
 use super::simulation::WrongRule;
 use super::state::{Commit, ShardState};
@@ -30,7 +30,7 @@ use crate::format::{
     Claim, Cluster, ClusterId, Event, FORMAT_VERSION, Fence, WalHeader, WalObject, WalObjectBuilder,
     decode_claim, decode_cluster, encode_claim, encode_cluster, encode_fence,
 };
-use crate::ids::WalPosition;
+use crate::ids::{ShardId, WalPosition};
 use crate::object::{LogStore, StoreError};
 use crate::seam::Seams;
 
@@ -63,12 +63,13 @@ struct Opener<'a> {
 /// Claims the shard and recovers it.
 pub(super) async fn open(
     store: &Arc<dyn LogStore>,
+    shard: ShardId,
     settings: &LogSettings,
     seams: &Seams,
 ) -> Result<Opening, OpenError> {
     let putter =
         Arc::new(Putter { store: store.clone(), seams: seams.clone(), timeout: settings.put_timeout });
-    let mut opener = Opener { settings, seams, walker: new_walker(store, settings, seams), putter };
+    let mut opener = Opener { settings, seams, walker: new_walker(store, shard, settings, seams), putter };
     let cluster_id = opener.cluster().await?;
     check_formats(&opener.walker).await?;
     let older = opener.walker.claimed_epochs().await?;
@@ -123,7 +124,7 @@ impl Begun {
 /// Replaces the walker's state by that of the newest checkpoint that can be read: the WAL is kept
 /// from the oldest one on. Gives its root.
 async fn load_checkpoint(walker: &mut Walker, begun: &Begun) -> Result<Option<CheckpointRoot>, OpenError> {
-    walker.state = ShardState::default();
+    walker.state = ShardState::new(walker.shard);
     walker.unproven.clear();
     walker.losses.forget();
     let mut failure = None;
@@ -161,10 +162,11 @@ async fn check_formats(walker: &Walker) -> Result<(), OpenError> {
 /// Reads the state that is there now, and claims nothing.
 pub(super) async fn read_only(
     store: &Arc<dyn LogStore>,
+    shard: ShardId,
     settings: &LogSettings,
     seams: &Seams,
 ) -> Result<(String, ShardState), OpenError> {
-    let mut walker = new_walker(store, settings, seams);
+    let mut walker = new_walker(store, shard, settings, seams);
     let cluster = read_small(store, seams, CLUSTER).await?;
     let location = walker.location();
     let bytes = cluster.ok_or(OpenError::NoLog { location })?;
@@ -236,13 +238,13 @@ async fn walk_for_reading(
     }
 }
 
-fn new_walker(store: &Arc<dyn LogStore>, settings: &LogSettings, seams: &Seams) -> Walker {
+fn new_walker(store: &Arc<dyn LogStore>, shard: ShardId, settings: &LogSettings, seams: &Seams) -> Walker {
     Walker {
         store: store.clone(),
-        shard: settings.shard,
-        keys: ShardKeys::new(settings.shard),
+        shard,
+        keys: ShardKeys::new(shard),
         seams: seams.clone(),
-        state: ShardState::default(),
+        state: ShardState::new(shard),
         unproven: Vec::new(),
         losses: Losses::accepting(&settings.accept_loss),
     }
@@ -393,7 +395,7 @@ impl Opener<'_> {
     /// Puts a fence; false if another object has the place, which the walk then has to read.
     async fn put_fence(&self, position: WalPosition, writer_epoch: u64) -> Result<bool, OpenError> {
         let fence = Fence {
-            shard: self.settings.shard,
+            shard: self.walker.shard,
             position,
             by_epoch: writer_epoch,
             by_nonce: self.seams.rng.bytes16(),
@@ -427,7 +429,7 @@ impl Opener<'_> {
         events.extend(self.walker.losses.events(&self.walker.state).into_iter().map(Event::LossAccepted));
         let state = &mut self.walker.state;
         let header = WalHeader {
-            shard: self.settings.shard,
+            shard: self.walker.shard,
             position,
             writer_nonce: self.seams.rng.bytes16(),
             durable_seq: -1,
@@ -460,6 +462,31 @@ impl Opener<'_> {
     fn superseded(&self, writer_epoch: u64) -> OpenError {
         OpenError::Superseded { location: self.walker.location(), writer_epoch }
     }
+}
+
+/// # Errors
+/// Another process has claimed the shard since the epoch was claimed.
+pub(super) async fn check_still_newest(shared: &Shared, writer_epoch: u64) -> Result<(), OpenError> {
+    let walker = new_walker(&shared.store, shared.shard, &shared.settings, &shared.seams);
+    match walker.claimed_epochs().await?.last() {
+        Some(newest) if *newest > writer_epoch => {
+            Err(OpenError::Superseded { location: walker.location(), writer_epoch: *newest })
+        }
+        _ => Ok(()),
+    }
+}
+
+/// How many shards the log has: they are numbered from 0.
+pub(super) async fn count_shards(
+    store: &Arc<dyn LogStore>,
+    settings: &LogSettings,
+    seams: &Seams,
+) -> Result<u32, OpenError> {
+    let mut count = 1;
+    while !new_walker(store, ShardId(count), settings, seams).claimed_epochs().await?.is_empty() {
+        count += 1;
+    }
+    Ok(count)
 }
 
 async fn read_small(store: &Arc<dyn LogStore>, seams: &Seams, key: &str) -> Result<Option<Bytes>, OpenError> {

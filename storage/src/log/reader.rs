@@ -26,7 +26,7 @@ pub(super) struct BlockReader {
     shard: ShardId,
     keys: ShardKeys,
     tail: Mutex<Tail>,
-    cache: BlockCache<Block>,
+    cache: Arc<BlockCache<Block>>,
 }
 
 /// The newest objects, whole.
@@ -42,14 +42,14 @@ impl BlockReader {
         store: Arc<dyn LogStore>,
         shard: ShardId,
         tail_bytes_max: usize,
-        cache_bytes_max: usize,
+        cache: Arc<BlockCache<Block>>,
     ) -> Self {
         Self {
             store,
             shard,
             keys: ShardKeys::new(shard),
             tail: Mutex::new(Tail { objects: BTreeMap::new(), bytes: 0, bytes_max: tail_bytes_max }),
-            cache: BlockCache::new(cache_bytes_max as u64),
+            cache,
         }
     }
 
@@ -66,10 +66,6 @@ impl BlockReader {
 
     pub(super) fn tail_bytes(&self) -> usize {
         self.tail.lock().expect("no holder of the lock panics").bytes
-    }
-
-    pub(super) fn cache(&self) -> &BlockCache<Block> {
-        &self.cache
     }
 
     /// A whole object, if it is in the tail.

@@ -1,12 +1,16 @@
 //! What an operator can have done about damage: rebuild what follows from the batches, and give up
 //! what is lost.
 
+use std::collections::{BTreeMap, BTreeSet};
+
 use super::error::MaintenanceError;
 use super::handle::Log;
-use super::keys::object_id;
+use super::keys::{object_id, shard_of};
 use super::maintenance::{Repair, Request};
+use super::shard::Shard;
 use super::verify::{Damage, DamagedPart, DamagedRange, ObjectKind, VerifyReport};
 use crate::format::event::LostRange;
+use crate::ids::ShardId;
 
 /// What a repair did.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
@@ -28,14 +32,21 @@ impl Log {
             damage.kind == ObjectKind::Segment
                 && matches!(damage.part, DamagedPart::Index | DamagedPart::Frame)
         };
-        let mut segments: Vec<_> = report
-            .damages
-            .iter()
-            .filter(is_derivable)
-            .filter_map(|damage| object_id(&damage.object))
-            .collect();
-        segments.dedup();
-        self.maintain(|reply| Request::Repair(Repair::Index(segments), reply)).await
+        let damaged = report.damages.iter().filter(is_derivable);
+        let mut segments = BTreeMap::<_, BTreeSet<_>>::new();
+        for object in damaged.map(|damage| damage.object.as_str()) {
+            if let Some(id) = object_id(object) {
+                segments.entry(shard_of(object)).or_default().insert(id);
+            }
+        }
+        let mut whole = RepairReport::default();
+        for (shard, segments) in segments {
+            let repair = Repair::Index(segments.into_iter().collect());
+            let repaired = self.repairable(shard)?.maintain(|reply| Request::Repair(repair, reply)).await?;
+            whole.rewritten += repaired.rewritten;
+            whole.lost.extend(repaired.lost);
+        }
+        Ok(whole)
     }
 
     /// Gives up the records that a verification found damaged in one object, or in no object any more:
@@ -55,7 +66,12 @@ impl Log {
             next_offset: range.next_offset,
         };
         let ranges = ranges.iter().map(range).collect();
-        self.maintain(|reply| Request::Repair(Repair::Loss { object: object.to_owned(), ranges }, reply))
-            .await
+        let loss = Repair::Loss { object: object.to_owned(), ranges };
+        self.repairable(shard_of(object))?.maintain(|reply| Request::Repair(loss, reply)).await
+    }
+
+    fn repairable(&self, shard: Option<ShardId>) -> Result<&Shard, MaintenanceError> {
+        let unknown = || MaintenanceError::Refused { reason: "the object is in no shard".to_owned() };
+        shard.and_then(|shard| self.shard(shard)).ok_or_else(unknown)
     }
 }

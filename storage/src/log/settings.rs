@@ -3,14 +3,14 @@
 
 use std::time::Duration;
 
-use crate::ids::ShardId;
-
 const KIB: usize = 1024;
 const MIB: usize = 1024 * KIB;
 
 #[derive(Clone, Debug)]
 pub struct LogSettings {
-    pub shard: ShardId,
+    /// How many shards a new log has. One that has more already keeps them; one that has fewer gets
+    /// the others.
+    pub shards: u32,
     /// Names this process in the claim of its epoch, for the message of whoever is fenced by it.
     pub node: String,
     /// Where this process can be reached, for the same message.
@@ -44,7 +44,7 @@ pub struct LogSettings {
 impl Default for LogSettings {
     fn default() -> Self {
         Self {
-            shard: ShardId::default(),
+            shards: 1,
             node: String::new(),
             address: String::new(),
             linger: None,
@@ -62,6 +62,17 @@ impl Default for LogSettings {
             #[cfg(test)]
             wrong_rule: None,
         }
+    }
+}
+
+impl LogSettings {
+    /// What each of so many shards may use, where it has something of its own.
+    pub(super) fn for_each_of(mut self, shards: u32) -> Self {
+        let count = shards.max(1);
+        self.tail_bytes_max /= count as usize;
+        self.maintenance.clean_keys_max /= count as usize;
+        self.maintenance.uncompacted_bytes_max /= u64::from(count);
+        self
     }
 }
 

@@ -12,14 +12,42 @@ use super::keys::ShardKeys;
 use super::pinned::{PinRegistry, PinnedState};
 use super::reader::BlockReader;
 use super::settings::LogSettings;
-use super::state::ShardState;
+use super::state::{Block, ShardState};
 use crate::format::{Claim, PREFIX_READ_LENGTH, WalObject, decode_claim, decode_wal_object};
-use crate::ids::WalPosition;
-use crate::object::LogStore;
+use crate::ids::{ShardId, WalPosition};
+use crate::object::{BlockCache, LogStore};
 use crate::seam::Seams;
+
+/// What all shards of one log have in common.
+#[derive(Clone, Debug)]
+pub(super) struct Environment {
+    pub(super) store: Arc<dyn LogStore>,
+    /// What each shard may use.
+    pub(super) settings: LogSettings,
+    pub(super) seams: Seams,
+    pub(super) cache: Arc<BlockCache<Block>>,
+    pub(super) changes: Arc<ChangeRegistry>,
+    /// One permit per pending byte.
+    pub(super) pending: Arc<Semaphore>,
+}
+
+impl Environment {
+    /// That of a log of so many shards, which share what the settings allow.
+    pub(super) fn new(store: Arc<dyn LogStore>, settings: LogSettings, seams: Seams, shards: u32) -> Self {
+        Self {
+            cache: Arc::new(BlockCache::new(settings.cache_bytes_max as u64)),
+            changes: Arc::default(),
+            pending: Arc::new(Semaphore::new(settings.pending_bytes_max)),
+            settings: settings.for_each_of(shards),
+            store,
+            seams,
+        }
+    }
+}
 
 #[derive(Debug)]
 pub(super) struct Shared {
+    pub(super) shard: ShardId,
     pub(super) store: Arc<dyn LogStore>,
     pub(super) keys: ShardKeys,
     pub(super) settings: LogSettings,
@@ -27,8 +55,6 @@ pub(super) struct Shared {
     pub(super) cluster_id: String,
     pub(super) reader: Arc<BlockReader>,
     pub(super) changes: Arc<ChangeRegistry>,
-    /// How many checks of large batches may run at once: about half of the processors.
-    pub(super) long_checks: Semaphore,
     pub(super) pins: Arc<PinRegistry>,
     durable: RwLock<Arc<PinnedState>>,
     commits: watch::Sender<u64>,
@@ -42,29 +68,23 @@ pub(super) struct Shared {
 
 impl Shared {
     pub(super) fn new(
-        store: Arc<dyn LogStore>,
-        settings: LogSettings,
-        seams: Seams,
+        environment: &Environment,
+        shard: ShardId,
         cluster_id: String,
         recovered: ShardState,
     ) -> Self {
-        let processors = std::thread::available_parallelism().map_or(1, usize::from);
-        let reader = BlockReader::new(
-            store.clone(),
-            settings.shard,
-            settings.tail_bytes_max,
-            settings.cache_bytes_max,
-        );
+        let Environment { store, settings, seams, cache, changes, .. } = environment.clone();
+        let reader = BlockReader::new(store.clone(), shard, settings.tail_bytes_max, cache);
         let pins = Arc::new(PinRegistry::default());
         Self {
-            keys: ShardKeys::new(settings.shard),
+            shard,
+            keys: ShardKeys::new(shard),
             store,
             settings,
             seams,
             cluster_id,
             reader: Arc::new(reader),
-            changes: Arc::default(),
-            long_checks: Semaphore::new(processors.div_ceil(2)),
+            changes,
             durable: RwLock::new(pins.pin(recovered)),
             pins,
             commits: watch::Sender::new(0),

@@ -1,89 +1,125 @@
-//! One consistent state of the log: the shard after some whole WAL object.
+//! One consistent state of the log: each shard after some whole WAL object.
 //!
 //! Invariant: nothing in a snapshot changes. A record acked before the snapshot was taken is in it.
 
+use std::collections::BTreeSet;
 use std::sync::Arc;
 
 use bytes::Bytes;
+use imbl::OrdMap;
 
 use super::error::FetchError;
 use super::pinned::PinnedState;
+use super::placement::place_of;
 use super::reader::BlockReader;
+use super::shard::Shard;
 use super::shared::Shared;
-use super::state::{AbortedRange, Block, CommittedOffset, InstalledSlice, PartitionState, Schema, Topic};
+use super::state::{
+    AbortedRange, Block, CommittedOffset, InstalledSlice, PartitionState, Schema, ShardState, Topic,
+};
 use crate::ids::{ShardId, TopicId, TopicPartition, WalPosition};
 
 #[derive(Clone, Debug)]
 pub struct Snapshot {
+    /// By shard; at least one.
+    shards: Vec<ShardSnapshot>,
+}
+
+#[derive(Clone, Debug)]
+struct ShardSnapshot {
     state: Arc<PinnedState>,
     shared: Arc<Shared>,
 }
 
 impl Snapshot {
-    pub(super) fn new(state: Arc<PinnedState>, shared: Arc<Shared>) -> Self {
-        Self { state, shared }
+    /// Shard 0 comes last: of a topic that is deleted meanwhile, all partitions are here or the topic
+    /// is not.
+    pub(super) fn new(shards: &[Shard]) -> Self {
+        let of =
+            |shard: &Shard| ShardSnapshot { state: shard.shared.durable(), shared: shard.shared.clone() };
+        let mut shards: Vec<_> = shards.iter().rev().map(of).collect();
+        shards.reverse();
+        Self { shards }
+    }
+
+    /// The state that decides which topics there are.
+    fn first(&self) -> &ShardState {
+        &self.shards[0].state
     }
 
     /// All topics, by name.
     pub fn topics(&self) -> impl Iterator<Item = &Arc<Topic>> {
-        self.state.topic_ids.values().filter_map(|id| self.state.topics.get(id))
+        let state = self.first();
+        state.topic_ids.values().filter_map(|id| state.topics.get(id))
     }
 
     pub fn topic(&self, name: &str) -> Option<&Arc<Topic>> {
-        self.state.topic(name)
+        self.first().topic(name)
     }
 
     pub fn topic_by_id(&self, id: TopicId) -> Option<&Arc<Topic>> {
-        self.state.topics.get(&id)
+        self.first().topics.get(&id)
     }
 
     pub fn partition(&self, topic_partition: TopicPartition) -> Option<PartitionView> {
-        let state = self.state.partitions.get(&topic_partition)?.clone();
-        let (reader, settings) = (self.shared.reader.clone(), &self.shared.settings);
+        let topic = self.topic_by_id(topic_partition.topic_id)?;
+        let shard = self.shards.get(topic.shards.shard_of(topic_partition.partition).0 as usize)?;
+        // A shard that does not know it yet is just being told of it: nothing can be in it.
+        let new = || topic.has_partition(topic_partition.partition).then(Arc::default);
+        let state = shard.state.partitions.get(&topic_partition).cloned().or_else(new)?;
         Some(PartitionView {
             topic_partition,
             state,
-            reader,
-            decompressed_bytes_max: settings.decompressed_bytes_max,
-            _pin: self.state.clone(),
+            reader: shard.shared.reader.clone(),
+            decompressed_bytes_max: shard.shared.settings.decompressed_bytes_max,
+            _pin: shard.state.clone(),
         })
     }
 
     pub fn committed_offset(&self, group: &str, topic_partition: TopicPartition) -> Option<&CommittedOffset> {
-        self.state.groups.get(group)?.get(&topic_partition)
+        self.group(group)?.get(&topic_partition)
     }
 
     /// Groups that committed an offset, by name.
     pub fn groups(&self) -> impl Iterator<Item = &str> {
-        self.state.groups.keys().map(String::as_str)
+        let names = self.shards.iter().flat_map(|shard| shard.state.groups.keys());
+        names.map(String::as_str).collect::<BTreeSet<_>>().into_iter()
     }
 
     pub fn group_offsets(&self, group: &str) -> impl Iterator<Item = (TopicPartition, &CommittedOffset)> {
-        let offsets = self.state.groups.get(group).into_iter().flat_map(|offsets| offsets.iter());
+        let offsets = self.group(group).into_iter().flat_map(|offsets| offsets.iter());
         offsets.map(|(partition, offset)| (*partition, offset))
     }
 
-    pub fn schema(&self, topic_id: TopicId, kind: &str) -> Option<&Schema> {
-        self.state.schemas.get(&(topic_id, kind.to_owned()))
+    fn group(&self, group: &str) -> Option<&OrdMap<TopicPartition, CommittedOffset>> {
+        let shard =
+            place_of(group, self.shards.len(), |shard| self.shards[shard].state.groups.contains_key(group));
+        self.shards[shard].state.groups.get(group)
     }
 
-    /// The newest WAL object of this state; `None` in a log that was never written.
-    pub fn wal_position(&self) -> Option<WalPosition> {
-        self.state.position
+    pub fn schema(&self, topic_id: TopicId, kind: &str) -> Option<&Schema> {
+        self.first().schemas.get(&(topic_id, kind.to_owned()))
     }
 
     /// Objects and bytes of the WAL up to here.
     pub fn wal_size(&self) -> (u64, u64) {
-        (self.state.wal_objects, self.state.wal_bytes)
+        let states = self.shards.iter().map(|shard| &shard.state);
+        states.fold((0, 0), |(objects, bytes), state| (objects + state.wal_objects, bytes + state.wal_bytes))
     }
 
     /// What an operator looks at first, per shard.
     pub fn shard_stats(&self) -> Vec<ShardStats> {
+        self.shards.iter().map(ShardSnapshot::stats).collect()
+    }
+}
+
+impl ShardSnapshot {
+    fn stats(&self) -> ShardStats {
         let state = &self.state;
         let (live, garbage) = (&state.segments.live, &state.segments.garbage);
         let (checkpoint, checkpoint_at_ms) = self.shared.checkpoint().unzip();
-        vec![ShardStats {
-            shard: self.shared.settings.shard,
+        ShardStats {
+            shard: self.shared.shard,
             position: state.position,
             wal_objects: state.wal_objects,
             wal_bytes: state.wal_bytes,
@@ -96,7 +132,7 @@ impl Snapshot {
             garbage_bytes: garbage.values().map(|garbage| garbage.length).sum(),
             checkpoint,
             checkpoint_at_ms,
-        }]
+        }
     }
 }
 

@@ -6,6 +6,8 @@
 //! that got no answer sends it again.
 //! Nothing here knows which partitions a transaction has: its coordinator does.
 
+use std::collections::BTreeMap;
+
 use bytes::{Bytes, BytesMut};
 use tokio::sync::oneshot;
 
@@ -18,7 +20,7 @@ use crate::format::event::TransactionResult;
 use crate::format::{
     BatchBuilder, BatchKind, BatchOptions, Compression, ProducerIdentity, set_base_offset, set_leader_epoch,
 };
-use crate::ids::TopicPartition;
+use crate::ids::{ShardId, TopicPartition};
 
 /// The version of key and value of a marker (Kafka's `ControlRecordType` and `EndTransactionMarker`).
 const MARKER_VERSION: i16 = 0;
@@ -94,7 +96,64 @@ impl Marker {
     }
 }
 
+/// What of a transaction is in one shard, with the places of its parts in the request.
+#[derive(Debug)]
+pub(super) struct TransactionPart {
+    pub(super) transaction: EndTransaction,
+    pub(super) places: Places,
+}
+
+#[derive(Debug, Default)]
+pub(super) struct Places {
+    partitions: Vec<usize>,
+    groups: Vec<usize>,
+}
+
+/// The answers of several shards, by their places in the request.
+#[derive(Debug, Default)]
+pub(super) struct EndedParts {
+    partitions: BTreeMap<usize, Result<i64, EndTransactionError>>,
+    offsets: BTreeMap<usize, Vec<Result<(), CommitOffsetError>>>,
+}
+
+impl EndedParts {
+    pub(super) fn add(&mut self, places: Places, ended: EndedTransaction) {
+        self.partitions.extend(places.partitions.into_iter().zip(ended.partitions));
+        self.offsets.extend(places.groups.into_iter().zip(ended.offsets));
+    }
+
+    pub(super) fn into_whole(self) -> EndedTransaction {
+        EndedTransaction {
+            partitions: self.partitions.into_values().collect(),
+            offsets: self.offsets.into_values().collect(),
+        }
+    }
+}
+
 impl EndTransaction {
+    /// The parts of a transaction by the shards of its partitions and groups.
+    pub(super) fn split(
+        self,
+        shard_of_partition: impl Fn(TopicPartition) -> ShardId,
+        shard_of_group: impl Fn(&str) -> ShardId,
+    ) -> BTreeMap<ShardId, TransactionPart> {
+        let Self { partitions, offsets, .. } = self;
+        let empty = Self { partitions: Vec::new(), offsets: Vec::new(), ..self };
+        let new = || TransactionPart { transaction: empty.clone(), places: Places::default() };
+        let mut parts = BTreeMap::new();
+        for (place, partition) in partitions.into_iter().enumerate() {
+            let part: &mut TransactionPart = parts.entry(shard_of_partition(partition)).or_insert_with(new);
+            part.transaction.partitions.push(partition);
+            part.places.partitions.push(place);
+        }
+        for (place, group) in offsets.into_iter().enumerate() {
+            let part = parts.entry(shard_of_group(&group.group)).or_insert_with(new);
+            part.transaction.offsets.push(group);
+            part.places.groups.push(place);
+        }
+        parts
+    }
+
     /// The job for the committer. Markers take offsets of their own, so it may share an object with
     /// batches before it.
     pub(super) fn into_job(self, answer: oneshot::Sender<Result<EndedTransaction, WriteError>>) -> ChangeJob {

@@ -1,6 +1,6 @@
 //! The storage crate from outside: on an S3 server in memory, and on stores that older builds wrote.
 
-mod golden_format_2;
+mod golden;
 mod outage;
 mod remote_store;
 mod request_budget;

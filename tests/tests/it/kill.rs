@@ -64,16 +64,28 @@ const ROUNDS: [Option<&str>; 30] = [
     Some("commit.before_put"),
 ];
 
-/// The offset that each acknowledged value got, written down outside of the server.
-type Acked = Arc<Mutex<BTreeMap<String, i64>>>;
+/// Partition and offset.
+type Place = (i32, i64);
+
+/// The place that each acknowledged value got, written down outside of the server.
+type Acked = Arc<Mutex<BTreeMap<String, Place>>>;
 
 #[tokio::test(flavor = "multi_thread")]
 async fn no_acknowledged_record_is_lost_doubled_or_moved_wherever_the_server_ends() {
+    end_anywhere(&ROUNDS[..15], "1", 1).await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn no_acknowledged_record_of_several_shards_is_lost_doubled_or_moved_either() {
+    end_anywhere(&ROUNDS[15..], "4", 4).await;
+}
+
+async fn end_anywhere(rounds: &[Option<&str>], shards: &str, partitions: i32) {
     let mut settings = tempfile::NamedTempFile::new().expect("a temporary file");
     settings.write_all(SETTINGS.as_bytes()).expect("the settings are written");
     let path = settings.path().to_str().expect("the path is text").to_owned();
-    let mut server = Server::start_with(&["--config", &path]);
-    RawClient::connect(server.kafka).create_topic(TOPIC, 1, &[]);
+    let mut server = Server::start_with(&["--config", &path, "--shards", shards]);
+    RawClient::connect(server.kafka).create_topic(TOPIC, partitions, &[]);
     let settings = [
         ("enable.idempotence", "true"),
         ("message.timeout.ms", "120000"),
@@ -83,10 +95,12 @@ async fn no_acknowledged_record_is_lost_doubled_or_moved_wherever_the_server_end
     let acked = Acked::default();
     let is_over = Arc::new(AtomicBool::new(false));
     let writers: Vec<_> = (0..WRITERS)
-        .map(|writer| tokio::spawn(write(writer, producer.clone(), acked.clone(), is_over.clone())))
+        .map(|writer| {
+            tokio::spawn(write(writer, partitions, producer.clone(), acked.clone(), is_over.clone()))
+        })
         .collect();
     let mut seen = BTreeMap::new();
-    for failpoint in ROUNDS {
+    for failpoint in rounds {
         match failpoint {
             None => {
                 let so_far = acked.lock().expect("no writer panics").len();
@@ -102,7 +116,7 @@ async fn no_acknowledged_record_is_lost_doubled_or_moved_wherever_the_server_end
         // All acknowledgements of the ended process; the next one cannot have given any yet.
         let acked = acked.lock().expect("no writer panics").clone();
         server.start_again();
-        let stored = stored(&server);
+        let stored = stored(&server, partitions);
         check_acked(&stored, &acked);
         check_not_reissued(&stored, &mut seen);
     }
@@ -110,7 +124,7 @@ async fn no_acknowledged_record_is_lost_doubled_or_moved_wherever_the_server_end
     for writer in writers {
         writer.await.expect("every record is acknowledged in the end");
     }
-    let stored = stored(&server);
+    let stored = stored(&server, partitions);
     check_acked(&stored, &acked.lock().expect("no writer panics"));
     check_not_reissued(&stored, &mut seen);
     let sql = Sql::connect(&server).await;
@@ -118,13 +132,20 @@ async fn no_acknowledged_record_is_lost_doubled_or_moved_wherever_the_server_end
     assert_eq!(counts[0], [Some(stored.len().to_string()), Some(stored.len().to_string())]);
 }
 
-async fn write(writer: usize, producer: FutureProducer, acked: Acked, is_over: Arc<AtomicBool>) {
+async fn write(
+    writer: usize,
+    partitions: i32,
+    producer: FutureProducer,
+    acked: Acked,
+    is_over: Arc<AtomicBool>,
+) {
     let mut number = 0;
     while !is_over.load(Ordering::Relaxed) {
         let value = format!("{writer}-{number}");
-        let record = FutureRecord::<str, str>::to(TOPIC).payload(&value);
+        let partition = (writer + number) as i32 % partitions;
+        let record = FutureRecord::<str, str>::to(TOPIC).payload(&value).partition(partition);
         let delivery = producer.send(record, Timeout::Never).await.expect("it is delivered in the end");
-        acked.lock().expect("no writer panics").insert(value, delivery.offset);
+        acked.lock().expect("no writer panics").insert(value, (delivery.partition, delivery.offset));
         number += 1;
     }
 }
@@ -153,36 +174,38 @@ async fn acknowledged(acked: &Acked, count: usize) {
     tokio::time::timeout(bound, reached).await.expect("records are acknowledged in time");
 }
 
-/// Value by offset, of everything that is stored.
-fn stored(server: &Server) -> BTreeMap<i64, String> {
+/// Value by place, of everything that is stored.
+fn stored(server: &Server, partitions: i32) -> BTreeMap<Place, String> {
     let mut client = RawClient::connect(server.kafka);
-    let end = client.list_offset(TOPIC, 0, -1).0;
     let mut stored = BTreeMap::new();
-    let mut next = 0;
-    while next < end {
-        let fetched = records(&client.fetch(TOPIC, 0, FetchLimits::from(next)));
-        assert!(!fetched.is_empty(), "nothing at offset {next} of {end}");
-        for record in fetched {
-            next = record.offset + 1;
-            let value = String::from_utf8(record.value.unwrap_or_default()).expect("values are text");
-            stored.insert(record.offset, value);
+    for partition in 0..partitions {
+        let end = client.list_offset(TOPIC, partition, -1).0;
+        let mut next = 0;
+        while next < end {
+            let fetched = records(&client.fetch(TOPIC, partition, FetchLimits::from(next)));
+            assert!(!fetched.is_empty(), "nothing at offset {next} of {end} in partition {partition}");
+            for record in fetched {
+                next = record.offset + 1;
+                let value = String::from_utf8(record.value.unwrap_or_default()).expect("values are text");
+                stored.insert((partition, record.offset), value);
+            }
         }
     }
     stored
 }
 
-fn check_acked(stored: &BTreeMap<i64, String>, acked: &BTreeMap<String, i64>) {
-    for (value, offset) in acked {
-        assert_eq!(stored.get(offset), Some(value), "offset {offset}");
+fn check_acked(stored: &BTreeMap<Place, String>, acked: &BTreeMap<String, Place>) {
+    for (value, place) in acked {
+        assert_eq!(stored.get(place), Some(value), "{place:?}");
     }
     let values: BTreeSet<&String> = stored.values().collect();
     assert_eq!(values.len(), stored.len(), "no value is stored twice");
 }
 
 /// What was seen at an offset once stays there.
-fn check_not_reissued(stored: &BTreeMap<i64, String>, seen: &mut BTreeMap<i64, String>) {
-    for (offset, value) in seen.iter() {
-        assert_eq!(stored.get(offset), Some(value), "offset {offset} was given out twice");
+fn check_not_reissued(stored: &BTreeMap<Place, String>, seen: &mut BTreeMap<Place, String>) {
+    for (place, value) in seen.iter() {
+        assert_eq!(stored.get(place), Some(value), "{place:?} was given out twice");
     }
-    seen.extend(stored.iter().map(|(offset, value)| (*offset, value.clone())));
+    seen.extend(stored.iter().map(|(place, value)| (*place, value.clone())));
 }

@@ -48,10 +48,20 @@ fn expected(count: i64) -> Vec<String> {
 
 #[tokio::test(flavor = "multi_thread")]
 async fn a_second_server_takes_over_and_the_first_one_stops_and_names_it() {
-    let (mock, environment) = start().await;
+    take_over("1").await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_second_server_takes_over_all_shards() {
+    take_over("4").await;
+}
+
+async fn take_over(shards: &str) {
+    let (mock, mut environment) = start().await;
+    environment.push(("STRANDLINE_STORAGE_SHARDS", shards.to_owned()));
     let mut first = Server::start_on("s3://bucket/a", &environment);
     let mut client = RawClient::connect(first.kafka);
-    client.create_topic(TOPIC, 1, &[]);
+    client.create_topic(TOPIC, 4, &[]);
     produce(&mut client, 0..20);
 
     let second = Server::start_on("s3://bucket/a", &environment);
@@ -61,7 +71,7 @@ async fn a_second_server_takes_over_and_the_first_one_stops_and_names_it() {
 
     // The first server learns of it by its next commit, which must not be acknowledged.
     let late = RawRecord::at(1_700_000_000_000, "late");
-    let response = client.produce(TOPIC, 0, batch(Compression::None, &[late]));
+    let response = client.produce(TOPIC, 3, batch(Compression::None, &[late]));
     assert_ne!(response.error_code, 0);
     let ended = async {
         let mut pause = tokio::time::interval(Duration::from_millis(20));

@@ -34,10 +34,10 @@ pub(super) struct TopicCreatedMessage {
     pub(super) partition_count: i32,
     #[prost(message, repeated, tag = "4")]
     pub(super) configs: Vec<ConfigMessage>,
-    #[prost(uint32, tag = "5")]
-    pub(super) shard: u32,
     #[prost(int64, tag = "6")]
     pub(super) created_at_ms: i64,
+    #[prost(uint32, repeated, tag = "7")]
+    pub(super) shards: Vec<u32>,
 }
 
 #[derive(Clone, PartialEq, Message)]
@@ -60,6 +60,8 @@ pub(super) struct PartitionsAddedMessage {
     pub(super) topic_id: Vec<u8>,
     #[prost(int32, tag = "2")]
     pub(super) partition_count: i32,
+    #[prost(uint32, repeated, tag = "3")]
+    pub(super) shards: Vec<u32>,
 }
 
 #[derive(Clone, PartialEq, Message)]

@@ -66,8 +66,8 @@ pub struct TopicCreated {
     pub name: String,
     pub partition_count: i32,
     pub configs: BTreeMap<String, String>,
-    /// The shard that keeps the partitions.
-    pub shard: ShardId,
+    /// The shard of each partition; empty if all are in shard 0.
+    pub shards: Vec<ShardId>,
     pub created_at_ms: i64,
 }
 
@@ -76,11 +76,13 @@ pub struct TopicDeleted {
     pub topic_id: TopicId,
 }
 
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq, Eq)]
 pub struct PartitionsAdded {
     pub topic_id: TopicId,
     /// How many partitions there are from now on.
     pub partition_count: i32,
+    /// The shard of each new partition; empty if all are in shard 0.
+    pub shards: Vec<ShardId>,
 }
 
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -325,6 +327,13 @@ impl Event {
     fn min_reader_version(&self) -> u16 {
         match self {
             Self::ProducerBatches(event) if event.batches.iter().any(|batch| batch.transactional) => 2,
+            // An older reader would look for all partitions in shard 0.
+            Self::TopicCreated(TopicCreated { shards, .. })
+            | Self::PartitionsAdded(PartitionsAdded { shards, .. })
+                if !shards.is_empty() =>
+            {
+                3
+            }
             Self::TransactionEnded(_)
             | Self::ProducersExpired(_)
             | Self::SegmentsInstalled(_)

@@ -40,14 +40,17 @@ fn an_event_has_the_bytes_of_docs_formats() {
 #[test]
 fn an_unknown_kind_is_refused_by_number() {
     let error = Event::decode(&frame(99, 1, b"")).unwrap_err();
-    assert_eq!(error.to_string(), "kind 99 is not known to format version 2; it needs version 1");
+    let expected = format!("kind 99 is not known to format version {FORMAT_VERSION}; it needs version 1");
+    assert_eq!(error.to_string(), expected);
 }
 
 #[test]
 fn an_event_that_needs_a_newer_reader_is_refused_by_version() {
     for kind in [3, 99] {
-        let error = Event::decode(&frame(kind, 3, b"")).unwrap_err();
-        assert_eq!(error, EventError::UnsupportedVersion { kind, min_reader_version: 3, supported: 2 });
+        let min_reader_version = FORMAT_VERSION + 1;
+        let error = Event::decode(&frame(kind, min_reader_version, b"")).unwrap_err();
+        let supported = FORMAT_VERSION;
+        assert_eq!(error, EventError::UnsupportedVersion { kind, min_reader_version, supported });
     }
 }
 
@@ -127,26 +130,26 @@ fn topic_event() -> impl Strategy<Value = Event> {
         any::<String>(),
         any::<i32>(),
         btree_map(any::<String>(), any::<String>(), 0..4),
-        any::<u32>(),
+        vec(any::<u32>().prop_map(ShardId), 0..4),
         any::<i64>(),
     );
+    let added = (topic_id(), any::<i32>(), vec(any::<u32>().prop_map(ShardId), 0..4));
     let config_set = (topic_id(), btree_map(any::<String>(), option::of(any::<String>()), 0..4));
     let schema = (topic_id(), any::<String>(), any::<u32>(), vec(any::<u8>(), 0..40));
     prop_oneof![
-        created.prop_map(|(topic_id, name, partition_count, configs, shard, created_at_ms)| {
-            let shard = ShardId(shard);
+        created.prop_map(|(topic_id, name, partition_count, configs, shards, created_at_ms)| {
             Event::TopicCreated(TopicCreated {
                 topic_id,
                 name,
                 partition_count,
                 configs,
-                shard,
+                shards,
                 created_at_ms,
             })
         }),
         topic_id().prop_map(|topic_id| Event::TopicDeleted(TopicDeleted { topic_id })),
-        (topic_id(), any::<i32>()).prop_map(|(topic_id, partition_count)| {
-            Event::PartitionsAdded(PartitionsAdded { topic_id, partition_count })
+        added.prop_map(|(topic_id, partition_count, shards)| {
+            Event::PartitionsAdded(PartitionsAdded { topic_id, partition_count, shards })
         }),
         config_set
             .prop_map(|(topic_id, configs)| { Event::TopicConfigSet(TopicConfigSet { topic_id, configs }) }),

@@ -69,6 +69,14 @@ pub(super) fn id_of(bytes: &[u8]) -> Result<TopicId, String> {
     Ok(TopicId::from_bytes(bytes))
 }
 
+fn shard_numbers(shards: &[ShardId]) -> Vec<u32> {
+    shards.iter().map(|shard| shard.0).collect()
+}
+
+fn shards_of(numbers: Vec<u32>) -> Vec<ShardId> {
+    numbers.into_iter().map(ShardId).collect()
+}
+
 /// Collects config entries, each key once.
 fn configs_of<V>(
     entries: Vec<ConfigMessage>,
@@ -126,7 +134,7 @@ impl Wire for TopicCreated {
             configs: configs
                 .map(|(key, value)| ConfigMessage { key: key.clone(), value: Some(value.clone()) })
                 .collect(),
-            shard: self.shard.0,
+            shards: shard_numbers(&self.shards),
             created_at_ms: self.created_at_ms,
         }
     }
@@ -139,7 +147,7 @@ impl Wire for TopicCreated {
             name: message.name,
             partition_count: message.partition_count,
             configs: configs_of(message.configs, value_of)?,
-            shard: ShardId(message.shard),
+            shards: shards_of(message.shards),
             created_at_ms: message.created_at_ms,
         })
     }
@@ -161,11 +169,19 @@ impl Wire for PartitionsAdded {
     type Message = PartitionsAddedMessage;
 
     fn to_message(&self) -> Self::Message {
-        PartitionsAddedMessage { topic_id: id_bytes(&self.topic_id), partition_count: self.partition_count }
+        PartitionsAddedMessage {
+            topic_id: id_bytes(&self.topic_id),
+            partition_count: self.partition_count,
+            shards: shard_numbers(&self.shards),
+        }
     }
 
     fn from_message(message: Self::Message) -> Result<Self, String> {
-        Ok(Self { topic_id: id_of(&message.topic_id)?, partition_count: message.partition_count })
+        Ok(Self {
+            topic_id: id_of(&message.topic_id)?,
+            partition_count: message.partition_count,
+            shards: shards_of(message.shards),
+        })
     }
 }
 

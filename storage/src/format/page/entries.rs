@@ -17,10 +17,11 @@ pub struct TopicEntry {
     pub partition_count: i32,
     #[prost(message, repeated, tag = "4")]
     pub configs: Vec<ConfigEntry>,
-    #[prost(uint32, tag = "5")]
-    pub shard: u32,
     #[prost(int64, tag = "6")]
     pub created_at_ms: i64,
+    /// Of each partition; empty if all are in shard 0.
+    #[prost(uint32, repeated, tag = "7")]
+    pub shards: Vec<u32>,
 }
 
 #[derive(Clone, PartialEq, Message)]

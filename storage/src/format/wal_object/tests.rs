@@ -229,11 +229,14 @@ fn a_block_of_another_length_is_refused_before_its_crc() {
 fn a_newer_version_is_refused_by_number() {
     for bytes in [sample().bytes, encode_fence(&fence())] {
         let mut newer = bytes.to_vec();
-        newer[8..10].copy_from_slice(&3_u16.to_le_bytes());
+        newer[8..10].copy_from_slice(&(FORMAT_VERSION + 1).to_le_bytes());
         let error = decode_all(&newer).unwrap_err();
         assert_eq!(
             error.to_string(),
-            "format version 3 needs a newer strandline: this one reads versions up to 2"
+            format!(
+                "format version {} needs a newer strandline: this one reads versions up to {FORMAT_VERSION}",
+                FORMAT_VERSION + 1
+            )
         );
     }
     assert!(matches!(altered(10, &[9, 0]), Err(WalObjectError::UnknownKind(9))));
@@ -306,11 +309,12 @@ fn an_event_that_is_not_known_refuses_the_object() {
     let error = altered(events_at, &[99, 0]).unwrap_err();
     let source = EventError::UnknownKind { kind: 99, min_reader_version: 1 };
     assert_eq!(error, WalObjectError::Event { index: 0, source });
-    let error = altered(events_at + 2, &[3, 0]).unwrap_err();
-    assert!(matches!(
-        error,
-        WalObjectError::Event { source: EventError::UnsupportedVersion { min_reader_version: 3, .. }, .. }
-    ));
+    let newer = FORMAT_VERSION + 1;
+    let error = altered(events_at + 2, &newer.to_le_bytes()).unwrap_err();
+    let supported = FORMAT_VERSION;
+    let kind = u16::from_le_bytes([sample().bytes[events_at], sample().bytes[events_at + 1]]);
+    let source = EventError::UnsupportedVersion { kind, min_reader_version: newer, supported };
+    assert_eq!(error, WalObjectError::Event { index: 0, source });
 }
 
 proptest! {

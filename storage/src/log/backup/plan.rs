@@ -63,7 +63,8 @@ pub(super) async fn plan(source: &Reader, of: &PlanOf) -> Result<Plan, BackupErr
             backup.shards.iter().map(|shard| (shard.shard, Some(*shard))).collect::<Vec<_>>()
         }
     };
-    for (shard, bounds) in shards {
+    // Shard 0 comes last: it says which topics there are, and the others then know all of them.
+    for (shard, bounds) in shards.into_iter().rev() {
         let of_shard = match bounds {
             None => read_log(source, shard).await?,
             Some(bounds) => Some(read_backup(source, &bounds).await?),
@@ -89,10 +90,9 @@ async fn shards(source: &Reader) -> Result<Vec<ShardId>, OpenError> {
 
 /// A shard of a log as it is now; `None` if nothing was ever written.
 async fn read_log(source: &Reader, shard: ShardId) -> Result<Option<ShardPlan>, OpenError> {
-    let settings = LogSettings { shard, ..LogSettings::default() };
     // The checkpoint comes first: it is then before the state, or deleted, and that is noticed.
     let root = newest_root(source, shard).await?;
-    let (_, state) = open::read_only(&source.store, &settings, &source.seams).await?;
+    let (_, state) = open::read_only(&source.store, shard, &LogSettings::default(), &source.seams).await?;
     Ok(state.position.map(|end| ShardPlan { root, state, end }))
 }
 

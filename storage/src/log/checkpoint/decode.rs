@@ -12,7 +12,7 @@ use crate::format::page::{
 };
 use crate::ids::{BlockObject, ObjectId, ShardId, TopicId, TopicPartition, WalPosition};
 use crate::log::state::{
-    AbortedRange, CommittedOffset, Garbage, PartitionState, ProducerBatch, ProducerState, Schema,
+    AbortedRange, CommittedOffset, Garbage, PartitionState, Placement, ProducerBatch, ProducerState, Schema,
     SegmentState, ShardState, Topic,
 };
 use crate::log::topic_config::TopicConfig;
@@ -35,7 +35,7 @@ impl StateBuilder {
             wal_bytes: root.wal_bytes,
             compacted_wal_objects: root.compacted_wal_objects,
             epoch_ends: root.epoch_ends.iter().copied().collect(),
-            ..ShardState::default()
+            ..ShardState::new(root.shard)
         };
         Self { state, producers: None }
     }
@@ -80,13 +80,16 @@ impl StateBuilder {
     fn add_topic(&mut self, entry: TopicEntry) -> Result<(), String> {
         let id = topic_id_of(&entry.topic_id)?;
         let configs = entry.configs.into_iter().map(|config| (config.key, config.value)).collect();
+        let mut shards = Placement::default();
+        let numbers: Vec<_> = entry.shards.into_iter().map(ShardId).collect();
+        shards.extend(0..entry.partition_count, &numbers)?;
         let topic = Topic {
             id,
             name: entry.name,
             partition_count: entry.partition_count,
             config: TopicConfig::from_log(configs),
             created_at_ms: entry.created_at_ms,
-            shard: ShardId(entry.shard),
+            shards,
         };
         self.state.topic_ids.insert(topic.name.clone(), id);
         self.state.topics.insert(id, Arc::new(topic));

@@ -134,6 +134,7 @@ fn entries_of(state: &ShardState, kind: PageKind) -> Entries<'_> {
 fn topics(state: &ShardState) -> Entries<'_> {
     Box::new(state.topics.values().map(|topic| {
         let configs = topic.config.explicit().iter();
+        let shards = topic.shards.of_all(topic.partition_count);
         let entry = TopicEntry {
             topic_id: id_bytes(topic.id),
             name: topic.name.clone(),
@@ -141,8 +142,8 @@ fn topics(state: &ShardState) -> Entries<'_> {
             configs: configs
                 .map(|(key, value)| ConfigEntry { key: key.clone(), value: value.clone() })
                 .collect(),
-            shard: topic.shard.0,
             created_at_ms: topic.created_at_ms,
+            shards: shards.iter().map(|shard| shard.0).collect(),
         };
         Keyed::new(id_bytes(topic.id), &entry)
     }))

@@ -25,7 +25,7 @@ fn created(topic: u16, partition_count: i32) -> Event {
         name: format!("topic-{topic}"),
         partition_count,
         configs: BTreeMap::from([("retention.ms".to_owned(), "5".to_owned())]),
-        shard: ShardId(0),
+        shards: Vec::new(),
         created_at_ms: 9,
     })
 }

@@ -49,6 +49,8 @@ use crate::ids::ObjectId;
 const RETRY_DELAY: Duration = Duration::from_secs(5);
 /// Who has been overtaken will most likely be fenced, and then ends.
 const SUPERSEDED_DELAY: Duration = Duration::from_secs(60);
+/// A commit alone makes the whole look for what is due no more often than this.
+const LOOK_INTERVAL: Duration = Duration::from_millis(100);
 /// A process that was just started has better things to do than to list its store.
 const FIRST_SWEEP_DELAY: Duration = Duration::from_secs(3600);
 
@@ -135,8 +137,11 @@ impl Maintainer {
     pub(super) async fn run(mut self) {
         let mut commits = self.shared.commits();
         let mut health = self.shared.health();
+        let mut looked = self.now();
+        // On the monotonic clock.
+        let mut next_look = self.time_left().map(|left| looked + left);
         loop {
-            let wait = self.time_left();
+            let wait = next_look.map(|at| at.saturating_sub(self.now()));
             tokio::select! {
                 biased;
                 // An error means that the log is gone.
@@ -151,10 +156,23 @@ impl Maintainer {
                     Some(request) => self.answer(request).await,
                     None => return,
                 },
-                changed = commits.changed() => if changed.is_err() { return },
+                changed = commits.changed() => {
+                    if changed.is_err() {
+                        return;
+                    }
+                    if !self.is_compaction_due() && !self.is_checkpoint_due() {
+                        let soon = looked + LOOK_INTERVAL;
+                        next_look = Some(next_look.map_or(soon, |at| at.min(soon)));
+                        if self.now() < soon {
+                            continue;
+                        }
+                    }
+                }
                 () = self.shared.seams.clock.sleep(wait.unwrap_or_default()), if wait.is_some() => {}
             }
             self.run_due().await;
+            looked = self.now();
+            next_look = self.time_left().map(|left| looked + left);
         }
     }
 
@@ -436,7 +454,7 @@ impl Maintainer {
     async fn write_checkpoint(&mut self) -> Result<(), MaintenanceError> {
         let state = self.shared.durable();
         let before = self.checkpoint.as_ref().map_or(&[][..], |root| &root.pages[..]);
-        let (store, shard, seams) = (&self.shared.store, self.shared.settings.shard, &self.shared.seams);
+        let (store, shard, seams) = (&self.shared.store, self.shared.shard, &self.shared.seams);
         let is_same = self.checkpoint.as_ref().is_some_and(|root| Some(root.position) == state.position);
         if is_same {
             return Ok(());

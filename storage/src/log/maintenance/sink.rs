@@ -130,7 +130,7 @@ impl SegmentSink {
 impl Segment {
     async fn begin(shared: &Shared) -> Result<Self, StoreError> {
         let id = ObjectId::new(shared.seams.clock.now_ms(), shared.seams.rng.bytes16());
-        let header = SegmentHeader { shard: shared.settings.shard, object: id };
+        let header = SegmentHeader { shard: shared.shard, object: id };
         let (builder, front) = SegmentBuilder::new(header);
         let writer = shared.store.create_large(&shared.keys.segment(id)).await?;
         let mut segment = Self { id, builder, writer, buffer: BytesMut::new(), pending: None };

@@ -12,7 +12,10 @@ use crate::log::{LogSettings, MaintenanceSettings};
 pub(super) fn draw_settings(rng: &mut StdRng, wrong_rule: Option<WrongRule>) -> LogSettings {
     // Half of the runs read everything from the store.
     let memory = if rng.random_bool(0.5) { 0 } else { 1 << 20 };
+    // Most logs have one shard.
+    let shards = if rng.random_bool(0.25) { rng.random_range(2..=3) } else { 1 };
     LogSettings {
+        shards,
         maintenance: draw_maintenance(rng),
         tail_bytes_max: memory,
         cache_bytes_max: memory,

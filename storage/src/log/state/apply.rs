@@ -10,7 +10,9 @@ use imbl::OrdMap;
 
 use super::objects::AppliedAt;
 use super::partition::Dropped;
-use super::{CommittedOffset, PartitionState, ProducerBatch, ProducerState, Schema, ShardState, Topic};
+use super::{
+    CommittedOffset, PartitionState, Placement, ProducerBatch, ProducerState, Schema, ShardState, Topic,
+};
 use crate::format::event::{
     GroupOffsetsDeleted, InstalledObject, LogStart, LossAccepted, OffsetsCommitted, Opened, PartitionInstall,
     PartitionsAdded, ProducerBatches, ProducersExpired, SchemaPut, SegmentsInstalled, TopicConfigSet,
@@ -19,7 +21,7 @@ use crate::format::event::{
 use crate::format::segment::length_of;
 use crate::format::slice::{LossAcceptance, SliceData, SliceLocation};
 use crate::format::{BlockEntry, Event, Slice, WalHeader};
-use crate::ids::{BlockObject, TopicId, TopicPartition};
+use crate::ids::{BlockObject, ShardId, TopicId, TopicPartition};
 use crate::log::topic_config::TopicConfig;
 
 /// A commit as the state sees it, just built or read back.
@@ -124,18 +126,24 @@ impl ShardState {
             partition_count: 0,
             config: TopicConfig::from_log(event.configs.clone()),
             created_at_ms: event.created_at_ms,
-            shard: event.shard,
+            shards: Placement::default(),
         };
         self.topic_ids.insert(topic.name.clone(), topic.id);
         self.topics.insert(topic.id, Arc::new(topic));
-        self.set_partition_count(event.topic_id, event.partition_count)
+        self.place_partitions(event.topic_id, event.partition_count, &event.shards)
     }
 
     fn add_partitions(&mut self, event: &PartitionsAdded) -> Result<(), String> {
-        self.set_partition_count(event.topic_id, event.partition_count)
+        self.place_partitions(event.topic_id, event.partition_count, &event.shards)
     }
 
-    fn set_partition_count(&mut self, id: TopicId, partition_count: i32) -> Result<(), String> {
+    fn place_partitions(
+        &mut self,
+        id: TopicId,
+        partition_count: i32,
+        shards: &[ShardId],
+    ) -> Result<(), String> {
+        let shard = self.shard;
         let topic = self.topic_mut(id)?;
         let first_new = topic.partition_count;
         if partition_count <= first_new {
@@ -144,8 +152,10 @@ impl ShardState {
                 topic.name
             ));
         }
+        topic.shards.extend(first_new..partition_count, shards)?;
         topic.partition_count = partition_count;
-        for partition in first_new..partition_count {
+        let placement = topic.shards.clone();
+        for partition in (first_new..partition_count).filter(|new| placement.shard_of(*new) == shard) {
             self.partitions.insert(TopicPartition::new(id, partition), Arc::default());
         }
         Ok(())

@@ -21,9 +21,9 @@ pub(super) use apply::Commit;
 pub(super) use objects::{Garbage, SegmentState, SegmentsState};
 pub use partition::{AbortedRange, Block, InstalledSlice, MaxTimestamp, PartitionState};
 pub use producer::{ProducerBatch, ProducerState, SequenceCheck};
-pub use topic::Topic;
+pub use topic::{Placement, Topic};
 
-use crate::ids::{TopicId, TopicPartition, WalPosition};
+use crate::ids::{ShardId, TopicId, TopicPartition, WalPosition};
 
 /// A committed offset of a consumer group.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -45,8 +45,11 @@ pub struct Schema {
 
 #[derive(Clone, Debug, Default)]
 pub struct ShardState {
+    pub(super) shard: ShardId,
+    /// All topics of the log: each shard knows them all, and shard 0 decides.
     pub(super) topics: OrdMap<TopicId, Arc<Topic>>,
     pub(super) topic_ids: OrdMap<String, TopicId>,
+    /// Those of this shard.
     pub(super) partitions: OrdMap<TopicPartition, Arc<PartitionState>>,
     pub(super) groups: OrdMap<String, OrdMap<TopicPartition, CommittedOffset>>,
     pub(super) schemas: OrdMap<(TopicId, String), Schema>,
@@ -71,12 +74,28 @@ pub struct ShardState {
 }
 
 impl ShardState {
+    pub(super) fn new(shard: ShardId) -> Self {
+        Self { shard, ..Self::default() }
+    }
+
     pub(super) fn topic(&self, name: &str) -> Option<&Arc<Topic>> {
         self.topic_ids.get(name).and_then(|id| self.topics.get(id))
     }
 
+    /// Partitions of all topics, those of other shards too.
     pub(super) fn partition_count(&self) -> usize {
-        self.partitions.len()
+        self.topics.values().map(|topic| topic.partition_count as usize).sum()
+    }
+
+    /// The shard of a partition; shard 0 for one that the log does not have.
+    pub(super) fn shard_of(&self, id: TopicPartition) -> ShardId {
+        let topic = self.topics.get(&id.topic_id);
+        topic.map_or(ShardId::default(), |topic| topic.shards.shard_of(id.partition))
+    }
+
+    /// Whether the log has a partition, here or in another shard.
+    pub(super) fn knows(&self, id: TopicPartition) -> bool {
+        self.topics.get(&id.topic_id).is_some_and(|topic| topic.has_partition(id.partition))
     }
 }
 

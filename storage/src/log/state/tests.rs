@@ -11,7 +11,7 @@ fn created(name: &str, id: u8) -> Event {
         name: name.to_owned(),
         partition_count: 1,
         configs: Default::default(),
-        shard: ShardId(0),
+        shards: Vec::new(),
         created_at_ms: 0,
     })
 }

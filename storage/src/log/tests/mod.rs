@@ -8,6 +8,7 @@ mod golden;
 mod lookup;
 mod owners;
 mod properties;
+mod shards;
 mod topics;
 mod transactions;
 

@@ -323,7 +323,9 @@ impl Stepper {
                 copy.create(&object.key, bytes).await.expect("memory takes it");
             }
         }
-        let read = read_only(&copy, &LogSettings::default(), &Seams::simulated(1)).await;
+        let read =
+            read_only(&copy, crate::ids::ShardId::default(), &LogSettings::default(), &Seams::simulated(1))
+                .await;
         let (_, state) = read.expect("the copy opens");
         without_running_maxima(&format!("{state:?}"))
     }

@@ -33,7 +33,7 @@ use self::data::DataChecker;
 use self::survey::{Scope, Survey};
 use super::backup;
 use super::error::OpenError;
-use super::keys::{CLUSTER, FORMATS, SHARDS, ShardKeys, trailing_number};
+use super::keys::{CLUSTER, FORMATS, SHARDS, ShardKeys, shard_of, trailing_number};
 use super::loss::Losses;
 use super::retry::retry_read;
 use super::settings::LogSettings;
@@ -83,11 +83,7 @@ pub async fn verify(
 
 /// The shards that have objects.
 fn shards(listed: &[ObjectMeta]) -> BTreeSet<ShardId> {
-    let number = |object: &ObjectMeta| {
-        let rest = object.key.strip_prefix(SHARDS)?.strip_prefix('/')?;
-        rest.split('/').next()?.parse().ok().map(ShardId)
-    };
-    listed.iter().filter_map(number).collect()
+    listed.iter().filter_map(|object| shard_of(&object.key)).collect()
 }
 
 /// The objects beside the shards.

@@ -1,5 +1,5 @@
-//! A store that format version 2 wrote, kept with the source: every later build has to open it and
-//! find the same in it. And the other way round: a store of a newer version is refused.
+//! Stores that earlier format versions wrote, kept with the source: every later build has to open them
+//! and find the same in them. And the other way round: a store of a newer version is refused.
 
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
@@ -23,8 +23,8 @@ use strandline_storage::seam::Seams;
 
 const T: i64 = 1_700_000_000_000;
 
-fn golden() -> PathBuf {
-    Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/golden/format-2")
+fn golden(version: u16) -> PathBuf {
+    Path::new(env!("CARGO_MANIFEST_DIR")).join(format!("tests/golden/format-{version}"))
 }
 
 fn copy(from: &Path, to: &Path) {
@@ -55,6 +55,10 @@ async fn store_at(root: &Path) -> Arc<dyn LogStore> {
 }
 
 async fn open(root: &Path) -> Result<Log, OpenError> {
+    open_with(root, 1).await
+}
+
+async fn open_with(root: &Path, shards: u32) -> Result<Log, OpenError> {
     // Nothing happens by itself.
     let never = Duration::from_secs(1 << 30);
     let maintenance = MaintenanceSettings {
@@ -63,7 +67,7 @@ async fn open(root: &Path) -> Result<Log, OpenError> {
         retention_interval: never,
         ..MaintenanceSettings::default()
     };
-    let settings = LogSettings { maintenance, ..LogSettings::default() };
+    let settings = LogSettings { maintenance, shards, ..LogSettings::default() };
     Log::open(store_at(root).await, settings, Seams::system()).await
 }
 
@@ -108,9 +112,9 @@ async fn end(log: &Log, producer_id: i64, result: TransactionResult, partition: 
 }
 
 /// Segments of two partitions, two checkpoints, transactions of every outcome, a log start that moved,
-/// a tail behind the newest checkpoint, and a fence.
+/// a tail behind the newest checkpoint, and a fence; over several shards since version 3.
 async fn write(root: &Path) {
-    let log = open(root).await.expect("it opens");
+    let log = open_with(root, 3).await.expect("it opens");
     let events = create(&log, "events", 2, &[("retention.ms", "-1")]).await;
     let other = TopicPartition::new(events.topic_id, 1);
     for codec in Compression::ALL {
@@ -205,10 +209,12 @@ async fn check(root: &Path) {
 }
 
 #[tokio::test]
-async fn a_store_of_format_2_opens_with_everything_in_it() {
-    let directory = tempfile::tempdir().expect("a temporary directory");
-    copy(&golden(), directory.path());
-    check(directory.path()).await;
+async fn a_store_of_every_format_opens_with_everything_in_it() {
+    for version in 2..=FORMAT_VERSION {
+        let directory = tempfile::tempdir().expect("a temporary directory");
+        copy(&golden(version), directory.path());
+        check(directory.path()).await;
+    }
 }
 
 #[tokio::test]
@@ -222,10 +228,11 @@ async fn what_this_build_writes_has_everything_in_it() {
 #[tokio::test]
 #[ignore = "the golden store is written once for a format version"]
 async fn write_the_golden_store() {
-    assert!(!golden().exists(), "it was written by a build of its own time");
-    write(&golden()).await;
+    let root = golden(FORMAT_VERSION);
+    assert!(!root.exists(), "it was written by a build of its own time");
+    write(&root).await;
     for name in [".lock", ".tmp"] {
-        let path = golden().join(name);
+        let path = root.join(name);
         if path.is_dir() {
             std::fs::remove_dir_all(path).expect("it is ours");
         } else {
@@ -249,7 +256,7 @@ async fn a_store_of_a_newer_version_is_refused_in_one_sentence_and_nothing_is_wr
     let newer_marker = format!("formats/{:020}", FORMAT_VERSION + 1);
     for key in ["cluster", &newer_marker] {
         let directory = tempfile::tempdir().expect("a temporary directory");
-        copy(&golden(), directory.path());
+        copy(&golden(FORMAT_VERSION), directory.path());
         let path = directory.path().join(key);
         let cluster = std::fs::read(directory.path().join("cluster")).expect("it is there");
         let cluster = decode_cluster(&cluster).expect("it is whole");

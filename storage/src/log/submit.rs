@@ -1,0 +1,164 @@
+//! The first part of an append: batches are checked in the caller's task, and go to the shards of
+//! their partitions.
+
+use std::pin::Pin;
+use std::task::{Context, Poll};
+
+use tokio::sync::{Semaphore, oneshot};
+
+use super::append::{Appended, PartitionAppend, PreparedBatch};
+use super::committer::AppendResults;
+use super::error::{AppendError, WriteError};
+use super::shard::Shard;
+use super::state::ShardState;
+use crate::format::{BatchHeader, Compression, DecompressionBudget};
+
+/// What batches are checked with.
+#[derive(Debug)]
+pub(super) struct Checks {
+    /// How many checks of large batches may run at once: about half of the processors.
+    long_checks: Semaphore,
+}
+
+impl Default for Checks {
+    fn default() -> Self {
+        let processors = std::thread::available_parallelism().map_or(1, usize::from);
+        Self { long_checks: Semaphore::new(processors.div_ceil(2)) }
+    }
+}
+
+type Prepared = Vec<Result<PreparedBatch, AppendError>>;
+
+/// Checks batches and queues them in the shards of their partitions.
+pub(super) async fn submit(
+    shards: &[Shard],
+    checks: &Checks,
+    appends: Vec<PartitionAppend>,
+) -> PendingAppend {
+    let state = shards[0].shared.durable();
+    let mut pending = PendingAppend::new(appends.len());
+    let mut parts: Vec<Part> = shards.iter().map(|_| Part::default()).collect();
+    for (place, batch) in checks.prepare(&shards[0], appends).await.into_iter().enumerate() {
+        match batch {
+            Ok(batch) => {
+                let part = &mut parts[state.shard_of(batch.topic_partition).0 as usize];
+                part.places.push(place);
+                part.batches.push(batch);
+            }
+            Err(error) => pending.settle(place, Err(error)),
+        }
+    }
+    for (shard, part) in shards.iter().zip(parts).filter(|(_, part)| !part.batches.is_empty()) {
+        let Part { places, batches } = part;
+        match shard.enqueue(batches).await {
+            Ok(results) => pending.queued.push(Queued { places, results }),
+            Err(error) => {
+                let refused = |place| pending.settle(place, Err(AppendError::Write(error.clone())));
+                places.into_iter().for_each(refused);
+            }
+        }
+    }
+    pending
+}
+
+/// The batches of a request that go to one shard, each with its place in the request.
+#[derive(Default)]
+struct Part {
+    places: Vec<usize>,
+    batches: Vec<PreparedBatch>,
+}
+
+impl Checks {
+    /// Checks batches against the configuration of their topics. Work that would keep other tasks from
+    /// running for long goes to a thread of its own.
+    async fn prepare(&self, first: &Shard, appends: Vec<PartitionAppend>) -> Prepared {
+        let state = first.shared.durable();
+        let check = {
+            let shared = first.shared.clone();
+            let now_ms = shared.seams.clock.now_ms();
+            let budget = DecompressionBudget::new(shared.settings.decompressed_bytes_max);
+            move |appends| check_all(&state, now_ms, budget, appends)
+        };
+        if !takes_long(&appends) {
+            return check(appends);
+        }
+        let permit = self.long_checks.acquire().await.expect("the semaphore is never closed");
+        let checked = tokio::task::spawn_blocking(move || check(appends)).await;
+        drop(permit);
+        checked.expect("checks do not panic, and nobody cancels them")
+    }
+}
+
+/// What batches decompress to is known only afterwards, so a small compressed one may be much work.
+fn takes_long(appends: &[PartitionAppend]) -> bool {
+    const COMPRESSED_BYTES: usize = 16 * 1024;
+    const PLAIN_BYTES: usize = 1024 * 1024;
+    let (mut compressed, mut plain) = (0, 0);
+    for PartitionAppend { batch, .. } in appends {
+        let header = BatchHeader::parse(batch);
+        match header.and_then(|header| header.compression()) {
+            Ok(Compression::None) | Err(_) => plain += batch.len(),
+            Ok(_) => compressed += batch.len(),
+        }
+    }
+    compressed > COMPRESSED_BYTES || plain > PLAIN_BYTES
+}
+
+/// All batches of one request share one budget of decompressed bytes.
+fn check_all(
+    state: &ShardState,
+    now_ms: i64,
+    mut budget: DecompressionBudget,
+    appends: Vec<PartitionAppend>,
+) -> Prepared {
+    let check = |append: PartitionAppend| {
+        let unknown = AppendError::UnknownTopicPartition(append.topic_partition);
+        let topic = state.topics.get(&append.topic_partition.topic_id).ok_or(unknown)?;
+        PreparedBatch::check(append, &topic.config, now_ms, &mut budget)
+    };
+    appends.into_iter().map(check).collect()
+}
+
+/// Resolves when the batches of one [`Log::submit`](super::Log::submit) are durable or refused, in
+/// their order.
+#[derive(Debug)]
+pub struct PendingAppend {
+    /// `None` for what is queued.
+    results: Vec<Option<Result<Appended, AppendError>>>,
+    queued: Vec<Queued>,
+}
+
+/// What is queued in one shard.
+#[derive(Debug)]
+struct Queued {
+    places: Vec<usize>,
+    results: oneshot::Receiver<AppendResults>,
+}
+
+impl PendingAppend {
+    fn new(count: usize) -> Self {
+        Self { results: (0..count).map(|_| None).collect(), queued: Vec::new() }
+    }
+
+    fn settle(&mut self, place: usize, result: Result<Appended, AppendError>) {
+        self.results[place] = Some(result);
+    }
+}
+
+impl Future for PendingAppend {
+    type Output = Vec<Result<Appended, AppendError>>;
+
+    fn poll(mut self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<Self::Output> {
+        while let Some(last) = self.queued.last_mut() {
+            let Poll::Ready(results) = Pin::new(&mut last.results).poll(context) else {
+                return Poll::Pending;
+            };
+            let Queued { places, .. } = self.queued.pop().expect("the last one was just polled");
+            let stopped = || places.iter().map(|_| Err(AppendError::Write(WriteError::Closed))).collect();
+            let results = results.unwrap_or_else(|_| stopped());
+            places.iter().zip(results).for_each(|(place, result)| self.settle(*place, result));
+        }
+        let settled = std::mem::take(&mut self.results).into_iter();
+        Poll::Ready(settled.map(|result| result.expect("all are settled, and polled once")).collect())
+    }
+}
