@@ -1,6 +1,7 @@
 //! Changes of state other than appends: each is a check against the assigned state that gives the
 //! events to commit. Pure.
 
+use std::collections::BTreeMap;
 use std::ops::Range;
 use std::sync::Arc;
 
@@ -9,8 +10,9 @@ use tokio::sync::oneshot;
 
 use super::assign::Assignment;
 use super::committer::{ChangeJob, ChangeOrder, ChangeReply};
+use super::config_change::ConfigChanges;
 use super::error::{
-    CommitOffsetError, CreateTopicError, DeleteRecordsError, PutSchemaError, TopicError, WriteError,
+    AddPartitionsError, CommitOffsetError, CreateTopicError, DeleteRecordsError, PutSchemaError, TopicError, WriteError,
 };
 use super::handle::{CreateTopic, OffsetCommit};
 use super::settings::LogSettings;
@@ -21,7 +23,7 @@ use super::topic_name;
 use crate::format::Event;
 use crate::format::event::{
     CommittedOffset, ExpiredProducers, GroupOffsetsDeleted, GroupPartition, LogStart, LogStartsMoved,
-    ObjectsDeleted, OffsetsCommitted, ProducerIdsAllocated, ProducersExpired, SchemaPut, TopicConfigSet,
+    ObjectsDeleted, OffsetsCommitted, PartitionsAdded, ProducerIdsAllocated, ProducersExpired, SchemaPut, TopicConfigSet,
     TopicCreated, TopicDeleted,
 };
 use crate::ids::{ObjectId, TopicId, TopicPartition};
@@ -142,6 +144,46 @@ pub(super) fn set_topic_config(
         let event = TopicConfigSet { topic_id, configs: changes.into_iter().collect() };
         Ok((vec![Event::TopicConfigSet(event)], ()))
     })
+}
+
+pub(super) fn alter_topic_config(topic_id: TopicId, changes: ConfigChanges) -> Change<(), TopicError> {
+    Change::any_place(move |state, _| {
+        let topic = state.topics.get(&topic_id).ok_or(TopicError::UnknownTopic)?;
+        let configs: BTreeMap<_, _> = changes.resolve(&topic.config)?.into_iter().collect();
+        let changes_nothing = configs.is_empty();
+        let event = Event::TopicConfigSet(TopicConfigSet { topic_id, configs });
+        Ok((if changes_nothing { Vec::new() } else { vec![event] }, ()))
+    })
+}
+
+pub(super) fn add_partitions(
+    topic_id: TopicId,
+    partition_count: i32,
+    shared: Arc<Shared>,
+) -> Change<(), AddPartitionsError> {
+    Change::any_place(move |state, _| {
+        check_more_partitions(topic_id, partition_count, state, &shared.settings)?;
+        Ok((vec![Event::PartitionsAdded(PartitionsAdded { topic_id, partition_count })], ()))
+    })
+}
+
+/// Whether a topic could have so many partitions in this state.
+pub(super) fn check_more_partitions(
+    topic_id: TopicId,
+    partition_count: i32,
+    state: &ShardState,
+    settings: &LogSettings,
+) -> Result<(), AddPartitionsError> {
+    let current = state.topics.get(&topic_id).ok_or(AddPartitionsError::UnknownTopic)?.partition_count;
+    let added = usize::try_from(i64::from(partition_count) - i64::from(current)).unwrap_or(0);
+    if added == 0 {
+        return Err(AddPartitionsError::NotMore { current, requested: partition_count });
+    }
+    let max = settings.partitions_max;
+    if state.partition_count().saturating_add(added) > max {
+        return Err(AddPartitionsError::TooMany { max });
+    }
+    Ok(())
 }
 
 pub(super) fn commit_offsets(

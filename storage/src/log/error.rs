@@ -90,6 +90,19 @@ pub enum TopicError {
     Write(#[from] WriteError),
 }
 
+/// Why a topic got no more partitions.
+#[derive(Clone, Debug, PartialEq, Eq, Error)]
+pub enum AddPartitionsError {
+    #[error("unknown topic")]
+    UnknownTopic,
+    #[error("topic has {current} partitions, {requested} is not more")]
+    NotMore { current: i32, requested: i32 },
+    #[error("limit of {max} partitions reached")]
+    TooMany { max: usize },
+    #[error(transparent)]
+    Write(#[from] WriteError),
+}
+
 /// Why one offset of a commit was refused.
 #[derive(Clone, Debug, PartialEq, Eq, Error)]
 pub enum CommitOffsetError {

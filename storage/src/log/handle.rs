@@ -14,8 +14,9 @@ use super::append::{Appended, PartitionAppend, PreparedBatch};
 use super::change;
 use super::changes::Changes;
 use super::committer::{AppendJob, AppendResults, ChangeJob, Command, Committer, CommitterSettings};
+use super::config_change::ConfigChanges;
 use super::error::{
-    AppendError, CommitOffsetError, CreateTopicError, DeleteRecordsError, MaintenanceError, OpenError,
+    AddPartitionsError, AppendError, CommitOffsetError, CreateTopicError, DeleteRecordsError, MaintenanceError, OpenError,
     PutSchemaError, TopicError, WriteError,
 };
 use super::health::Health;
@@ -230,6 +231,34 @@ impl Log {
         changes: Vec<(String, Option<String>)>,
     ) -> Result<(), TopicError> {
         self.change(change::set_topic_config(topic_id, changes)).await
+    }
+
+    /// Changes the configuration of a topic, from what it is when the change is committed.
+    pub async fn alter_topic_config(
+        &self,
+        topic_id: TopicId,
+        changes: ConfigChanges,
+    ) -> Result<(), TopicError> {
+        self.change(change::alter_topic_config(topic_id, changes)).await
+    }
+
+    /// Gives a topic more partitions; `partition_count` is how many it then has.
+    pub async fn add_partitions(
+        &self,
+        topic_id: TopicId,
+        partition_count: i32,
+    ) -> Result<(), AddPartitionsError> {
+        self.change(change::add_partitions(topic_id, partition_count, self.shared.clone())).await
+    }
+
+    /// Whether a topic could have so many partitions, without adding any.
+    pub fn check_add_partitions(
+        &self,
+        topic_id: TopicId,
+        partition_count: i32,
+    ) -> Result<(), AddPartitionsError> {
+        let state = self.shared.durable();
+        change::check_more_partitions(topic_id, partition_count, &state, &self.shared.settings)
     }
 
     /// Commits offsets of a group, each accepted or refused for itself, all accepted ones together.

@@ -16,6 +16,7 @@ mod change;
 mod changes;
 mod checkpoint;
 mod committer;
+mod config_change;
 mod error;
 mod fetch;
 mod handle;
@@ -49,8 +50,9 @@ mod tests;
 
 pub use append::{Appended, PartitionAppend};
 pub use changes::Changes;
+pub use config_change::{ConfigChanges, ConfigOperation};
 pub use error::{
-    AppendError, CommitOffsetError, CreateTopicError, DeleteRecordsError, EndTransactionError, FetchError,
+    AddPartitionsError, AppendError, CommitOffsetError, CreateTopicError, DeleteRecordsError, EndTransactionError, FetchError,
     MaintenanceError, OpenError, PutSchemaError, TopicError, WriteError,
 };
 pub use fetch::{AbortedTransaction, FetchOptions, Fetched, FirstBatch};

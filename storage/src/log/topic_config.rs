@@ -27,6 +27,8 @@ pub struct ConfigEntry {
     pub name: &'static str,
     pub value: String,
     pub is_default: bool,
+    /// The value that it has when it is not set.
+    pub default: &'static str,
     pub kind: ConfigKind,
     pub documentation: &'static str,
     /// False for a config that is accepted and kept, but changes nothing yet.
@@ -40,6 +42,8 @@ pub enum ConfigError {
     Unknown { key: String },
     #[error("invalid value {value} for topic config {key}: {reason}")]
     Invalid { key: String, value: String, reason: String },
+    #[error("topic config {key} is not a list, so nothing can be added to it or taken from it")]
+    NotAList { key: String },
 }
 
 /// What the age of a record counts from.
@@ -263,12 +267,18 @@ impl TopicConfig {
         entries
     }
 
+    /// One config by its name; `None` if there is no such config.
+    pub fn entry_of(&self, name: &str) -> Option<ConfigEntry> {
+        find(name).map(|spec| self.entry(spec))
+    }
+
     fn entry(&self, spec: &Spec) -> ConfigEntry {
         let set = self.set.get(spec.name);
         ConfigEntry {
             name: spec.name,
             value: set.map_or(spec.default, String::as_str).to_owned(),
             is_default: set.is_none(),
+            default: spec.default,
             kind: kind(&spec.check),
             documentation: spec.documentation,
             effective: spec.effective,
