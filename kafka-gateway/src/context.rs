@@ -13,7 +13,7 @@ use strandline_storage::log::{Log, Snapshot, Topic, WriteError};
 use strandline_storage::seam::Clock;
 use tokio::sync::watch;
 
-use crate::authorize::{Decision, Operation, Principal, Resource, authorize};
+use crate::authorize::{Decision, Operation, Principal, Resource, authorize, authorized_operations};
 use crate::error_code::{ErrorCode, NONE};
 use crate::group::coordinator::GroupCoordinator;
 use crate::group::{GroupError, Input, Reply};
@@ -22,6 +22,9 @@ use crate::settings::GatewaySettings;
 
 /// Producer ids are taken from the log in blocks of this many.
 const PRODUCER_IDS_PER_BLOCK: u32 = 100;
+
+/// Why a part of a request was refused, with a sentence for the person who asked.
+pub(crate) type Refusal = (ErrorCode, String);
 
 /// What all connections share.
 #[derive(Debug)]
@@ -174,6 +177,20 @@ impl Context {
                 Resource::TransactionalId(_) => ErrorCode::TransactionalIdAuthorizationFailed,
             }),
         }
+    }
+
+    /// The same, with a sentence for the person who asked.
+    pub(crate) fn check_authorized(
+        &self,
+        operation: Operation,
+        resource: Resource<'_>,
+    ) -> Result<(), Refusal> {
+        self.authorize(operation, resource).map_err(|error| (error, "not authorized".to_owned()))
+    }
+
+    /// All that the client may do to a resource, one bit per operation.
+    pub(crate) fn authorized_operations(&self, resource: Resource<'_>) -> i32 {
+        authorized_operations(&self.connection.principal, resource)
     }
 
     /// The host and port that this client is told to connect to. A literal of the address family

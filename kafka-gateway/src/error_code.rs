@@ -6,7 +6,7 @@
 
 use strandline_storage::format::BatchErrorKind;
 use strandline_storage::log::{
-    AppendError, CommitOffsetError, CreateTopicError, FetchError, TopicError, WriteError,
+    AddPartitionsError, AppendError, CommitOffsetError, CreateTopicError, FetchError, TopicError, WriteError,
 };
 
 use crate::group::GroupError;
@@ -47,6 +47,7 @@ pub(crate) enum ErrorCode {
     InvalidProducerEpoch = 47,
     InvalidTxnState = 48,
     TransactionalIdAuthorizationFailed = 53,
+    SecurityDisabled = 54,
     KafkaStorageError = 56,
     FetchSessionIdNotFound = 70,
     InvalidFetchSessionEpoch = 71,
@@ -55,7 +56,11 @@ pub(crate) enum ErrorCode {
     UnsupportedCompressionType = 76,
     MemberIdRequired = 79,
     GroupMaxSizeReached = 81,
+    ElectionNotNeeded = 84,
+    NoReassignmentInProgress = 85,
     InvalidRecord = 87,
+    ResourceNotFound = 91,
+    DuplicateResource = 92,
     UnknownTopicId = 100,
     UnsupportedEndpointType = 115,
 }
@@ -138,6 +143,17 @@ impl From<&TopicError> for ErrorCode {
             TopicError::UnknownTopic => Self::UnknownTopicOrPartition,
             TopicError::InvalidConfig(_) => Self::InvalidConfig,
             TopicError::Write(write) => Self::from(write),
+        }
+    }
+}
+
+impl From<&AddPartitionsError> for ErrorCode {
+    fn from(error: &AddPartitionsError) -> Self {
+        match error {
+            AddPartitionsError::UnknownTopic => Self::UnknownTopicOrPartition,
+            AddPartitionsError::NotMore { .. } => Self::InvalidPartitions,
+            AddPartitionsError::TooMany { .. } => Self::PolicyViolation,
+            AddPartitionsError::Write(write) => Self::from(write),
         }
     }
 }

@@ -1,6 +1,8 @@
 //! The gateway over a log in memory, driven with raw frames through loopback connections.
 
 mod admin;
+mod altering;
+mod cluster;
 mod fetching;
 mod groups;
 mod malformed;

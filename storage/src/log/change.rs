@@ -12,7 +12,8 @@ use super::assign::Assignment;
 use super::committer::{ChangeJob, ChangeOrder, ChangeReply};
 use super::config_change::ConfigChanges;
 use super::error::{
-    AddPartitionsError, CommitOffsetError, CreateTopicError, DeleteRecordsError, PutSchemaError, TopicError, WriteError,
+    AddPartitionsError, CommitOffsetError, CreateTopicError, DeleteRecordsError, PutSchemaError, TopicError,
+    WriteError,
 };
 use super::handle::{CreateTopic, OffsetCommit};
 use super::settings::LogSettings;
@@ -23,8 +24,8 @@ use super::topic_name;
 use crate::format::Event;
 use crate::format::event::{
     CommittedOffset, ExpiredProducers, GroupOffsetsDeleted, GroupPartition, LogStart, LogStartsMoved,
-    ObjectsDeleted, OffsetsCommitted, PartitionsAdded, ProducerIdsAllocated, ProducersExpired, SchemaPut, TopicConfigSet,
-    TopicCreated, TopicDeleted,
+    ObjectsDeleted, OffsetsCommitted, PartitionsAdded, ProducerIdsAllocated, ProducersExpired, SchemaPut,
+    TopicConfigSet, TopicCreated, TopicDeleted,
 };
 use crate::ids::{ObjectId, TopicId, TopicPartition};
 

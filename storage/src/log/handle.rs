@@ -16,8 +16,8 @@ use super::changes::Changes;
 use super::committer::{AppendJob, AppendResults, ChangeJob, Command, Committer, CommitterSettings};
 use super::config_change::ConfigChanges;
 use super::error::{
-    AddPartitionsError, AppendError, CommitOffsetError, CreateTopicError, DeleteRecordsError, MaintenanceError, OpenError,
-    PutSchemaError, TopicError, WriteError,
+    AddPartitionsError, AppendError, CommitOffsetError, CreateTopicError, DeleteRecordsError,
+    MaintenanceError, OpenError, PutSchemaError, TopicError, WriteError,
 };
 use super::health::Health;
 use super::maintenance::{Maintainer, Request};
@@ -148,6 +148,11 @@ impl Log {
     /// The same for ever, and for all processes on one store.
     pub fn cluster_id(&self) -> &str {
         &self.shared.cluster_id
+    }
+
+    /// Where the log is, as a person would write it: a directory or a URL.
+    pub fn location(&self) -> &str {
+        self.shared.store.location()
     }
 
     pub fn seams(&self) -> &Seams {

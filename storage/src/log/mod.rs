@@ -52,15 +52,15 @@ pub use append::{Appended, PartitionAppend};
 pub use changes::Changes;
 pub use config_change::{ConfigChanges, ConfigOperation};
 pub use error::{
-    AddPartitionsError, AppendError, CommitOffsetError, CreateTopicError, DeleteRecordsError, EndTransactionError, FetchError,
-    MaintenanceError, OpenError, PutSchemaError, TopicError, WriteError,
+    AddPartitionsError, AppendError, CommitOffsetError, CreateTopicError, DeleteRecordsError,
+    EndTransactionError, FetchError, MaintenanceError, OpenError, PutSchemaError, TopicError, WriteError,
 };
 pub use fetch::{AbortedTransaction, FetchOptions, Fetched, FirstBatch};
 pub use handle::{CreateTopic, Log, LogStats, OffsetCommit, PendingAppend};
 pub use health::Health;
 pub use repair::RepairReport;
 pub use settings::{LogSettings, MaintenanceSettings};
-pub use snapshot::{Bounds, Isolation, PartitionView, ShardStats, Snapshot};
+pub use snapshot::{ActiveProducer, Bounds, Isolation, PartitionView, ShardStats, Snapshot};
 pub use state::{AbortedRange, Block, CommittedOffset, InstalledSlice, MaxTimestamp, Schema, Topic};
 pub use time_lookup::TimestampedOffset;
 pub use topic_config::{ConfigEntry, ConfigError, ConfigKind, RetentionReference, TopicConfig};

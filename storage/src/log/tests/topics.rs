@@ -2,7 +2,8 @@
 
 use super::*;
 use crate::log::{
-    AddPartitionsError, CommitOffsetError, ConfigChanges, ConfigOperation, CreateTopicError, OffsetCommit, PutSchemaError, TopicError,
+    AddPartitionsError, CommitOffsetError, ConfigChanges, ConfigOperation, CreateTopicError, OffsetCommit,
+    PutSchemaError, TopicError,
 };
 
 fn new_topic(name: &str, partitions: i32) -> CreateTopic {
