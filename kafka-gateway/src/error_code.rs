@@ -98,7 +98,7 @@ impl From<&AppendError> for ErrorCode {
             AppendError::NonZeroBaseOffset { .. }
             | AppendError::ControlBatch
             | AppendError::TransactionWithoutProducer
-            | AppendError::NullKey
+            | AppendError::NullKey { .. }
             | AppendError::MissingSequence { .. } => Self::InvalidRecord,
             AppendError::ForbiddenTimestampType | AppendError::InvalidTimestamp { .. } => {
                 Self::InvalidTimestamp

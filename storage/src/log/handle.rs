@@ -25,7 +25,7 @@ use super::open;
 use super::settings::LogSettings;
 use super::shared::Shared;
 use super::snapshot::Snapshot;
-use super::state::Topic;
+use super::state::{ShardState, Topic};
 use super::transactions::{EndTransaction, EndedTransaction};
 use crate::format::{BatchHeader, Compression, DecompressionBudget};
 use crate::ids::{TopicId, TopicPartition};
@@ -448,7 +448,7 @@ async fn prepare(
     shared: &Arc<Shared>,
     appends: Vec<PartitionAppend>,
 ) -> Vec<Result<PreparedBatch, AppendError>> {
-    if !takes_long(&appends) {
+    if !takes_long(&shared.durable(), &appends) {
         return check_all(shared, appends);
     }
     let permit = shared.long_checks.acquire().await.expect("the semaphore is never closed");
@@ -458,16 +458,19 @@ async fn prepare(
     checked.expect("checks do not panic, and nobody cancels them")
 }
 
-/// What batches decompress to is known only afterwards, so a small compressed one may be much work.
-fn takes_long(appends: &[PartitionAppend]) -> bool {
+/// What batches decompress to is known only afterwards, so a small compressed one may be much work,
+/// and so may one that is to be compressed.
+fn takes_long(state: &ShardState, appends: &[PartitionAppend]) -> bool {
     const COMPRESSED_BYTES: usize = 16 * 1024;
     const PLAIN_BYTES: usize = 1024 * 1024;
     let (mut compressed, mut plain) = (0, 0);
-    for PartitionAppend { batch, .. } in appends {
+    for PartitionAppend { topic_partition, batch } in appends {
+        let topic = state.topics.get(&topic_partition.topic_id);
+        let is_rewritten = topic.is_some_and(|topic| topic.config.compression().is_some());
         let header = BatchHeader::parse(batch);
         match header.and_then(|header| header.compression()) {
-            Ok(Compression::None) | Err(_) => plain += batch.len(),
-            Ok(_) => compressed += batch.len(),
+            Ok(Compression::None) | Err(_) if !is_rewritten => plain += batch.len(),
+            _ => compressed += batch.len(),
         }
     }
     compressed > COMPRESSED_BYTES || plain > PLAIN_BYTES
