@@ -9,6 +9,7 @@ use strandline_storage::log::{
     AddPartitionsError, AppendError, CommitOffsetError, CreateTopicError, FetchError, TopicError, WriteError,
 };
 
+use crate::fetch_session::SessionError;
 use crate::group::GroupError;
 
 /// One code of the protocol.
@@ -62,6 +63,7 @@ pub(crate) enum ErrorCode {
     ResourceNotFound = 91,
     DuplicateResource = 92,
     UnknownTopicId = 100,
+    FetchSessionTopicIdError = 106,
     UnsupportedEndpointType = 115,
 }
 
@@ -171,6 +173,16 @@ impl From<&FetchError> for ErrorCode {
         match error {
             FetchError::OutOfRange { .. } => Self::OffsetOutOfRange,
             FetchError::Damaged { .. } | FetchError::Unavailable { .. } => Self::KafkaStorageError,
+        }
+    }
+}
+
+impl From<SessionError> for ErrorCode {
+    fn from(error: SessionError) -> Self {
+        match error {
+            SessionError::UnknownId => Self::FetchSessionIdNotFound,
+            SessionError::WrongEpoch => Self::InvalidFetchSessionEpoch,
+            SessionError::OtherNaming => Self::FetchSessionTopicIdError,
         }
     }
 }

@@ -4,7 +4,10 @@
 //! - A topic is described with all configs that there are, set or default: tools look for some of
 //!   them, `cleanup.policy` first of all. A config that has no effect yet says so in its
 //!   documentation.
-//! - The broker is named by its id, or by the empty text. Its configs are read-only.
+//! - The source of a config is the topic or the default. Its synonyms are what would hold in its
+//!   place, down to the broker's default.
+//! - The broker is named by its id, or by the empty text. Its configs are read-only, and include the
+//!   defaults of topics.
 //! - An empty list of keys means all, as null does.
 //!
 //! # Version notes
@@ -18,7 +21,7 @@ use kafka_protocol::messages::describe_configs_response::{
 };
 use kafka_protocol::messages::{DescribeConfigsRequest, DescribeConfigsResponse};
 use kafka_protocol::protocol::StrBytes;
-use strandline_storage::log::{ConfigEntry, ConfigKind, topic_name};
+use strandline_storage::log::{ConfigEntry, ConfigKind, TopicConfig, topic_name};
 
 use super::config_resource::{BROKER, TOPIC, check_broker, find_topic};
 use crate::authorize::{Operation, Resource};
@@ -183,10 +186,10 @@ fn describe_broker(settings: &GatewaySettings, name: &str) -> Described {
     let configs = [
         ("auto.create.topics.enable", ConfigKind::Boolean, auto_create.to_string()),
         ("broker.id", ConfigKind::Int, settings.node_id.to_string()),
+        ("delete.topic.enable", ConfigKind::Boolean, true.to_string()),
         ("default.replication.factor", ConfigKind::Int, "1".to_owned()),
         ("fetch.max.bytes", ConfigKind::Int, settings.fetch_bytes_max.to_string()),
         ("group.initial.rebalance.delay.ms", ConfigKind::Int, delay_ms.to_string()),
-        ("log.cleanup.policy", ConfigKind::List, "delete".to_owned()),
         ("num.partitions", ConfigKind::Int, settings.num_partitions_default.to_string()),
         ("offset.metadata.max.bytes", ConfigKind::Int, settings.offset_metadata_bytes_max.to_string()),
         ("socket.request.max.bytes", ConfigKind::Int, settings.frame_bytes_max.to_string()),
@@ -203,7 +206,26 @@ fn describe_broker(settings: &GatewaySettings, name: &str) -> Described {
         }
         .into()
     });
-    Ok(configs.collect())
+    let mut configs: Vec<DescribeConfigsResourceResult> = configs.chain(topic_defaults()).collect();
+    configs.sort_by(|a, b| a.name.cmp(&b.name));
+    Ok(configs)
+}
+
+/// The defaults of topic configs, by the names that a broker has for them.
+fn topic_defaults() -> impl Iterator<Item = DescribeConfigsResourceResult> {
+    TopicConfig::default().entries().into_iter().map(|entry| {
+        let name = broker_name(entry.name);
+        Config {
+            name,
+            source: SOURCE_DEFAULT,
+            kind: entry.kind,
+            synonyms: vec![synonym(name, entry.default, SOURCE_DEFAULT)],
+            value: entry.value,
+            documentation: entry.documentation.to_owned(),
+            read_only: true,
+        }
+        .into()
+    })
 }
 
 /// One config as it is described.

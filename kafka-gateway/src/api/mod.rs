@@ -20,6 +20,7 @@ mod describe_topic_partitions;
 mod elect_leaders;
 mod fetch;
 mod fetch_encoding;
+mod fetch_request;
 mod find_coordinator;
 mod heartbeat;
 mod incremental_alter_configs;

@@ -21,7 +21,7 @@ pub(crate) const TABLE: &[Api] = &[
         key: ApiKey::Produce,
         name: "Produce",
         version_min: 3,
-        version_max: 12,
+        version_max: 13,
         // librdkafka before 2.8 takes a higher minimum for a broker without compression (KAFKA-18659).
         advertised_min: 0,
         shape: shape::PRODUCE,
@@ -32,7 +32,7 @@ pub(crate) const TABLE: &[Api] = &[
         key: ApiKey::Fetch,
         name: "Fetch",
         version_min: 4,
-        version_max: 12,
+        version_max: 18,
         advertised_min: 4,
         shape: shape::FETCH,
         turn: Turn::Fetch,

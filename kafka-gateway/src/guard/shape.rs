@@ -77,11 +77,15 @@ pub(crate) const PRODUCE: &[Field] = &[
     always(Kind::NullableString),
     always(INT16),
     always(INT32),
-    always(array(&[always(Kind::String), always(array(&[always(INT32), always(Kind::NullableBytes)]))])),
+    always(array(&[
+        until(12, Kind::String),
+        since(13, UUID),
+        always(array(&[always(INT32), always(Kind::NullableBytes)])),
+    ])),
 ];
 
 pub(crate) const FETCH: &[Field] = &[
-    always(INT32),
+    until(14, INT32),
     always(INT32),
     always(INT32),
     always(INT32),
@@ -89,7 +93,8 @@ pub(crate) const FETCH: &[Field] = &[
     since(7, INT32),
     since(7, INT32),
     always(array(&[
-        always(Kind::String),
+        until(12, Kind::String),
+        since(13, UUID),
         always(array(&[
             always(INT32),
             since(9, INT32),
@@ -99,7 +104,7 @@ pub(crate) const FETCH: &[Field] = &[
             always(INT32),
         ])),
     ])),
-    since(7, array(&[always(Kind::String), always(INT32_ARRAY)])),
+    since(7, array(&[until(12, Kind::String), since(13, UUID), always(INT32_ARRAY)])),
     since(11, Kind::String),
 ];
 

@@ -3,6 +3,7 @@
 mod admin;
 mod altering;
 mod cluster;
+mod fetch_sessions;
 mod fetching;
 mod groups;
 mod malformed;
