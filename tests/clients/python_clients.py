@@ -121,8 +121,9 @@ def no_authorizer(bootstrap):
         AclOperation.ANY,
         AclPermissionType.ANY,
     )
+    admin = AdminClient({"bootstrap.servers": bootstrap})
     try:
-        AdminClient({"bootstrap.servers": bootstrap}).describe_acls(anything).result(TIMEOUT)
+        admin.describe_acls(anything).result(TIMEOUT)
     except KafkaException as error:
         same(error.args[0].name(), "SECURITY_DISABLED")
     else:

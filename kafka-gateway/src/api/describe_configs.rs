@@ -2,7 +2,7 @@
 //!
 //! # Behavior
 //! - A topic is described with all configs that there are, set or default: tools look for some of
-//!   them, `cleanup.policy` first of all. A config that has no effect yet says so in its
+//!   them, `cleanup.policy` first of all. A config that has no effect says so in its
 //!   documentation.
 //! - The source of a config is the topic or the default. Its synonyms are what would hold in its
 //!   place, down to the broker's default.
@@ -123,7 +123,7 @@ fn describe_topic(context: &Context, name: &str) -> Described {
 fn topic_config(entry: ConfigEntry) -> DescribeConfigsResourceResult {
     let documentation = match entry.effective {
         true => entry.documentation.to_owned(),
-        false => format!("{} (kept, without effect so far)", entry.documentation),
+        false => format!("{} (kept, without effect)", entry.documentation),
     };
     let source = config_source(&entry);
     // In the order in which they would take effect, the one that does first.
