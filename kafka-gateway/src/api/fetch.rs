@@ -14,7 +14,8 @@
 //!   client reads it. A request that finds the budget low gets less than it asked for.
 //!
 //! # Version notes
-//! - 5: log start offset. 7: sessions. 9: leader epochs. 11: rack (ignored). 12: diverging epochs.
+//! - 5: log start offset. 7: sessions. 9: leader epochs. 10: topics with compression.type=zstd, which
+//!   are UNSUPPORTED_COMPRESSION_TYPE before. 11: rack (ignored). 12: diverging epochs.
 //! - 13: topics by id; an unknown one is UNKNOWN_TOPIC_ID. 14 to 18 differ for brokers that follow, of
 //!   which there are none.
 
@@ -22,9 +23,9 @@ use bytes::Bytes;
 use futures::FutureExt;
 use futures::future::ready;
 use kafka_protocol::messages::FetchRequest;
-use strandline_storage::format::BatchHeader;
+use strandline_storage::format::{BatchHeader, Compression};
 use strandline_storage::ids::{TopicId, TopicPartition};
-use strandline_storage::log::{FetchOptions, Fetched, FirstBatch, Isolation, PartitionView, Snapshot};
+use strandline_storage::log::{FetchOptions, Fetched, FirstBatch, Isolation, PartitionView, Snapshot, Topic};
 
 use super::fetch_encoding::{FetchAnswer, PartitionAnswer, encode};
 use super::fetch_request::take_session_request;
@@ -39,6 +40,7 @@ use crate::telemetry;
 /// What a request gets when the budget of all answers is used up.
 const RESERVED_BYTES_MIN: usize = 1024 * 1024;
 const READ_COMMITTED: i8 = 1;
+const ZSTD_SINCE: i16 = 10;
 
 /// The isolation level of a request; unknown ones read as Kafka's lowest.
 pub(super) fn isolation(level: i8) -> Isolation {
@@ -167,6 +169,7 @@ impl Plans {
                 topic_id: topic.as_ref().ok().map(|topic| topic.id),
                 plan: topic.and_then(|topic| {
                     check_same_topic(item, topic.id)?;
+                    check_codec(context.version, topic)?;
                     let id = partition_of(topic, item.key.partition)?;
                     let view = snapshot.partition(id).ok_or(ErrorCode::UnknownTopicOrPartition)?;
                     Plan::new(view, &item.position, limits)
@@ -209,6 +212,12 @@ fn check_same_topic(item: &Item, found: TopicId) -> Result<(), ErrorCode> {
         Some(known) if known != found => Err(ErrorCode::UnknownTopicOrPartition),
         _ => Ok(()),
     }
+}
+
+/// Clients that send a version before that of zstd cannot read it (KIP-110).
+fn check_codec(version: i16, topic: &Topic) -> Result<(), ErrorCode> {
+    let is_zstd = || topic.config.compression().is_some_and(|codec| codec.compression == Compression::Zstd);
+    if version < ZSTD_SINCE && is_zstd() { Err(ErrorCode::UnsupportedCompressionType) } else { Ok(()) }
 }
 
 impl Plan {

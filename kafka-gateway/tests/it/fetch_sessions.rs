@@ -16,6 +16,7 @@ const UNKNOWN_TOPIC_OR_PARTITION: i16 = 3;
 const INVALID_TIMESTAMP: i16 = 32;
 const FETCH_SESSION_ID_NOT_FOUND: i16 = 70;
 const INVALID_FETCH_SESSION_EPOCH: i16 = 71;
+const UNSUPPORTED_COMPRESSION_TYPE: i16 = 76;
 const INVALID_RECORD: i16 = 87;
 const UNKNOWN_TOPIC_ID: i16 = 100;
 const FETCH_SESSION_TOPIC_ID_ERROR: i16 = 106;
@@ -161,6 +162,32 @@ async fn a_session_waits_for_records_of_partitions_that_its_request_does_not_nam
     assert_eq!(answered(&response), [(1, 0, true)]);
 }
 
+#[tokio::test]
+async fn a_topic_that_is_kept_with_zstd_is_not_for_clients_that_cannot_read_it() {
+    let gateway = TestGateway::start().await;
+    let mut client = gateway.connect().await;
+    create_with(&mut client, "t", ("compression.type", "zstd")).await;
+    client.produce("t", 0, batch(&[(1, b"a")])).await;
+    for version in 4..=12 {
+        let response = client.call(version, &request((0, -1), by_name("t", &[(0, 0)]))).await;
+        let expected = if version < 10 { (UNSUPPORTED_COMPRESSION_TYPE, false) } else { (0, true) };
+        assert_eq!(answered(&response), [(0, expected.0, expected.1)], "version {version}");
+    }
+}
+
+async fn create_with(client: &mut Client, name: &str, (config, value): (&'static str, &'static str)) {
+    let config = CreatableTopicConfig::default()
+        .with_name(StrBytes::from_static_str(config))
+        .with_value(Some(StrBytes::from_static_str(value)));
+    let topic = CreatableTopic::default()
+        .with_name(topic_name(name))
+        .with_num_partitions(1)
+        .with_replication_factor(1)
+        .with_configs(vec![config]);
+    let create = CreateTopicsRequest::default().with_topics(vec![topic]).with_timeout_ms(10_000);
+    assert_eq!(client.call(7, &create).await.topics[0].error_code, 0);
+}
+
 fn produce_by_id(id: Uuid, batch: Bytes) -> ProduceRequest {
     let data = PartitionProduceData::default().with_index(0).with_records(Some(batch));
     let topic = TopicProduceData::default().with_topic_id(id).with_partition_data(vec![data]);
@@ -186,21 +213,8 @@ async fn records_are_produced_to_a_topic_by_its_id() {
 async fn the_records_that_a_batch_is_refused_for_are_named() {
     let gateway = TestGateway::start().await;
     let mut client = gateway.connect().await;
-    let config = |name, value| {
-        CreatableTopicConfig::default()
-            .with_name(StrBytes::from_static_str(name))
-            .with_value(Some(StrBytes::from_static_str(value)))
-    };
-    let topic = |name, config| {
-        let topic = CreatableTopic::default().with_name(topic_name(name)).with_num_partitions(1);
-        topic.with_replication_factor(1).with_configs(vec![config])
-    };
-    let topics = vec![
-        topic("compacted", config("cleanup.policy", "compact")),
-        topic("recent", config("message.timestamp.before.max.ms", "1000")),
-    ];
-    let create = CreateTopicsRequest::default().with_topics(topics).with_timeout_ms(10_000);
-    client.call(7, &create).await;
+    create_with(&mut client, "compacted", ("cleanup.policy", "compact")).await;
+    create_with(&mut client, "recent", ("message.timestamp.before.max.ms", "1000")).await;
     for (topic, error) in [("compacted", INVALID_RECORD), ("recent", INVALID_TIMESTAMP)] {
         let refused = client.produce(topic, 0, batch(&[(1, b"a"), (2, b"b")])).await;
         assert_eq!(refused.error_code, error);
