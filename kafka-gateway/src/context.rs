@@ -1,6 +1,7 @@
 //! What a request handler can reach: the gateway that all connections share, and the facts about
 //! its own connection and request.
 
+use std::fmt;
 use std::net::SocketAddr;
 use std::ops::Range;
 use std::sync::atomic::{AtomicI16, Ordering};
@@ -8,13 +9,16 @@ use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
 use futures::future::{Either, select};
-use strandline_storage::ids::TopicPartition;
+use kafka_protocol::messages::TopicName;
+use strandline_storage::ids::{TopicId, TopicPartition};
 use strandline_storage::log::{Log, Snapshot, Topic, WriteError};
 use strandline_storage::seam::Clock;
 use tokio::sync::watch;
+use uuid::Uuid;
 
-use crate::authorize::{Decision, Operation, Principal, Resource, authorize};
+use crate::authorize::{Decision, Operation, Principal, Resource, authorize, authorized_operations};
 use crate::error_code::{ErrorCode, NONE};
+use crate::fetch_session::FetchSessions;
 use crate::group::coordinator::GroupCoordinator;
 use crate::group::{GroupError, Input, Reply};
 use crate::memory::MemoryBudget;
@@ -23,12 +27,16 @@ use crate::settings::GatewaySettings;
 /// Producer ids are taken from the log in blocks of this many.
 const PRODUCER_IDS_PER_BLOCK: u32 = 100;
 
+/// Why a part of a request was refused, with a sentence for the person who asked.
+pub(crate) type Refusal = (ErrorCode, String);
+
 /// What all connections share.
 #[derive(Debug)]
 pub(crate) struct Gateway {
     pub(crate) log: Log,
     pub(crate) settings: GatewaySettings,
     pub(crate) groups: Arc<GroupCoordinator>,
+    pub(crate) fetch_sessions: FetchSessions,
     /// For large request frames.
     pub(crate) request_memory: Arc<MemoryBudget>,
     /// For Fetch answers.
@@ -45,6 +53,7 @@ impl Gateway {
         let budget = |bytes_max| MemoryBudget::new(bytes_max, contended_timeout, log.seams().clock.clone());
         Arc::new(Self {
             groups: Arc::new(groups),
+            fetch_sessions: FetchSessions::new(log.seams().clone()),
             request_memory: budget(settings.request_bytes_max),
             response_memory: budget(settings.response_bytes_max),
             log,
@@ -176,6 +185,36 @@ impl Context {
         }
     }
 
+    /// The same, with a sentence for the person who asked.
+    pub(crate) fn check_authorized(
+        &self,
+        operation: Operation,
+        resource: Resource<'_>,
+    ) -> Result<(), Refusal> {
+        self.authorize(operation, resource).map_err(|error| (error, "not authorized".to_owned()))
+    }
+
+    /// A topic of a snapshot to do something to. A client that may not do that does not learn from a
+    /// name whether there is such a topic.
+    pub(crate) fn find_topic<'a>(
+        &self,
+        operation: Operation,
+        snapshot: &'a Snapshot,
+        key: &TopicKey,
+    ) -> Result<&'a Topic, ErrorCode> {
+        if let TopicKey::Name(name) = key {
+            self.authorize(operation, Resource::Topic(name))?;
+        }
+        let topic = find_topic(snapshot, key)?;
+        self.authorize(operation, Resource::Topic(&topic.name))?;
+        Ok(topic)
+    }
+
+    /// All that the client may do to a resource, one bit per operation.
+    pub(crate) fn authorized_operations(&self, resource: Resource<'_>) -> i32 {
+        authorized_operations(&self.connection.principal, resource)
+    }
+
     /// The host and port that this client is told to connect to. A literal of the address family
     /// that it used, because a name might lead it to an address where nobody listens.
     pub(crate) fn advertised(&self) -> (String, i32) {
@@ -197,6 +236,33 @@ impl Context {
             Either::Right(_) => None,
         }
     }
+}
+
+/// A topic as a request names it.
+#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub(crate) enum TopicKey {
+    Name(TopicName),
+    Id(Uuid),
+}
+
+impl fmt::Display for TopicKey {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Name(name) => write!(f, "\"{}\"", name.as_str()),
+            Self::Id(id) => id.fmt(f),
+        }
+    }
+}
+
+/// A topic of a snapshot, however it is named.
+pub(crate) fn find_topic<'a>(snapshot: &'a Snapshot, key: &TopicKey) -> Result<&'a Topic, ErrorCode> {
+    let (found, unknown) = match key {
+        TopicKey::Name(name) => (snapshot.topic(name), ErrorCode::UnknownTopicOrPartition),
+        TopicKey::Id(id) => {
+            (snapshot.topic_by_id(TopicId::from_bytes(id.into_bytes())), ErrorCode::UnknownTopicId)
+        }
+    };
+    found.map(AsRef::as_ref).ok_or(unknown)
 }
 
 /// A partition of a snapshot by the name of its topic.

@@ -6,9 +6,10 @@
 
 use strandline_storage::format::BatchErrorKind;
 use strandline_storage::log::{
-    AppendError, CommitOffsetError, CreateTopicError, FetchError, TopicError, WriteError,
+    AddPartitionsError, AppendError, CommitOffsetError, CreateTopicError, FetchError, TopicError, WriteError,
 };
 
+use crate::fetch_session::SessionError;
 use crate::group::GroupError;
 
 /// One code of the protocol.
@@ -47,6 +48,7 @@ pub(crate) enum ErrorCode {
     InvalidProducerEpoch = 47,
     InvalidTxnState = 48,
     TransactionalIdAuthorizationFailed = 53,
+    SecurityDisabled = 54,
     KafkaStorageError = 56,
     FetchSessionIdNotFound = 70,
     InvalidFetchSessionEpoch = 71,
@@ -55,8 +57,13 @@ pub(crate) enum ErrorCode {
     UnsupportedCompressionType = 76,
     MemberIdRequired = 79,
     GroupMaxSizeReached = 81,
+    ElectionNotNeeded = 84,
+    NoReassignmentInProgress = 85,
     InvalidRecord = 87,
+    ResourceNotFound = 91,
+    DuplicateResource = 92,
     UnknownTopicId = 100,
+    FetchSessionTopicIdError = 106,
     UnsupportedEndpointType = 115,
 }
 
@@ -93,7 +100,7 @@ impl From<&AppendError> for ErrorCode {
             AppendError::NonZeroBaseOffset { .. }
             | AppendError::ControlBatch
             | AppendError::TransactionWithoutProducer
-            | AppendError::NullKey
+            | AppendError::NullKey { .. }
             | AppendError::MissingSequence { .. } => Self::InvalidRecord,
             AppendError::ForbiddenTimestampType | AppendError::InvalidTimestamp { .. } => {
                 Self::InvalidTimestamp
@@ -142,6 +149,17 @@ impl From<&TopicError> for ErrorCode {
     }
 }
 
+impl From<&AddPartitionsError> for ErrorCode {
+    fn from(error: &AddPartitionsError) -> Self {
+        match error {
+            AddPartitionsError::UnknownTopic => Self::UnknownTopicOrPartition,
+            AddPartitionsError::NotMore { .. } => Self::InvalidPartitions,
+            AddPartitionsError::TooMany { .. } => Self::PolicyViolation,
+            AddPartitionsError::Write(write) => Self::from(write),
+        }
+    }
+}
+
 impl From<&CommitOffsetError> for ErrorCode {
     fn from(error: &CommitOffsetError) -> Self {
         match error {
@@ -155,6 +173,16 @@ impl From<&FetchError> for ErrorCode {
         match error {
             FetchError::OutOfRange { .. } => Self::OffsetOutOfRange,
             FetchError::Damaged { .. } | FetchError::Unavailable { .. } => Self::KafkaStorageError,
+        }
+    }
+}
+
+impl From<SessionError> for ErrorCode {
+    fn from(error: SessionError) -> Self {
+        match error {
+            SessionError::UnknownId => Self::FetchSessionIdNotFound,
+            SessionError::WrongEpoch => Self::InvalidFetchSessionEpoch,
+            SessionError::OtherNaming => Self::FetchSessionTopicIdError,
         }
     }
 }

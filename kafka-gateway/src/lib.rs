@@ -12,6 +12,7 @@ mod authorize;
 mod connection;
 mod context;
 mod error_code;
+mod fetch_session;
 mod frame;
 mod group;
 mod guard;

@@ -3,9 +3,21 @@
 import datetime
 import sys
 
-from confluent_kafka import OFFSET_END, TopicPartition
+from confluent_kafka import OFFSET_END, KafkaException, TopicPartition
+from confluent_kafka.admin import (
+    AclBindingFilter,
+    AclOperation,
+    AclPermissionType,
+    AdminClient,
+    AlterConfigOpType,
+    ConfigEntry,
+    ConfigResource,
+    NewPartitions,
+    ResourcePatternType,
+    ResourceType,
+)
 
-from checks import Checks, connect, consumer, create_topic, offset_at, one, produce, same, take
+from checks import TIMEOUT, Checks, connect, consumer, create_topic, offset_at, one, produce, same, take
 
 T = 1_700_000_000_000
 CODECS = ["none", "gzip", "snappy", "lz4", "zstd"]
@@ -22,6 +34,10 @@ def main(bootstrap, pg):
         same(offset_at(bootstrap, "python_zstd", T + 100), OFFSET_END)
     with checks.check("confluent-kafka group commits and goes on"):
         group_goes_on(bootstrap)
+    with checks.check("confluent-kafka admin alters configs and adds partitions"):
+        admin_alters(bootstrap)
+    with checks.check("confluent-kafka admin is told that there is no authorizer"):
+        no_authorizer(bootstrap)
     with connect(pg) as connection:
         with checks.check("psycopg reads rows with their types"):
             types(bootstrap, connection)
@@ -65,6 +81,53 @@ def group_goes_on(bootstrap):
         same(messages[0].offset(), start)
         client.commit(message=messages[-1], asynchronous=False)
         client.close()
+
+
+def admin_alters(bootstrap):
+    topic = "python_admin"
+    create_topic(bootstrap, topic)
+    admin = AdminClient({"bootstrap.servers": bootstrap})
+
+    def alter(name, value, operation):
+        entry = ConfigEntry(name, value, incremental_operation=operation)
+        resource = ConfigResource(ConfigResource.Type.TOPIC, topic, incremental_configs=[entry])
+        for future in admin.incremental_alter_configs([resource]).values():
+            future.result(TIMEOUT)
+
+    alter("cleanup.policy", "compact", AlterConfigOpType.APPEND)
+    alter("retention.ms", "86400000", AlterConfigOpType.SET)
+    alter("cleanup.policy", "delete", AlterConfigOpType.SUBTRACT)
+    described = ConfigResource(ConfigResource.Type.TOPIC, topic)
+    configs = admin.describe_configs([described])[described].result(TIMEOUT)
+    same((configs["cleanup.policy"].value, configs["retention.ms"].value), ("compact", "86400000"))
+    same([configs[name].is_default for name in ("cleanup.policy", "segment.ms")], [False, True])
+    try:
+        alter("no.such.config", "1", AlterConfigOpType.SET)
+    except KafkaException as error:
+        same(error.args[0].name(), "INVALID_CONFIG")
+    else:
+        raise AssertionError("an unknown config was accepted")
+    admin.create_partitions([NewPartitions(topic, 5)])[topic].result(TIMEOUT)
+    same(len(admin.list_topics(topic, timeout=TIMEOUT).topics[topic].partitions), 5)
+
+
+def no_authorizer(bootstrap):
+    anything = AclBindingFilter(
+        ResourceType.ANY,
+        None,
+        ResourcePatternType.ANY,
+        None,
+        None,
+        AclOperation.ANY,
+        AclPermissionType.ANY,
+    )
+    admin = AdminClient({"bootstrap.servers": bootstrap})
+    try:
+        admin.describe_acls(anything).result(TIMEOUT)
+    except KafkaException as error:
+        same(error.args[0].name(), "SECURITY_DISABLED")
+    else:
+        raise AssertionError("rules were listed")
 
 
 def types(bootstrap, connection):

@@ -25,15 +25,12 @@ use uuid::Uuid;
 
 use super::describe_configs::config_source;
 use crate::authorize::{Operation, Resource};
-use crate::context::Context;
+use crate::context::{Context, Refusal};
 use crate::error_code::ErrorCode;
 
 /// Topics of one request that are created at the same time: they share commits.
 const CREATED_AT_ONCE: usize = 16;
 const DEFAULT: i32 = -1;
-
-/// Why a topic was not created, with a sentence for the person who asked.
-type Refusal = (ErrorCode, String);
 
 /// What was created, or would have been.
 struct Created {
@@ -112,9 +109,7 @@ fn refused(context: &Context, topic: &CreatableTopic, (error, reason): Refusal) 
 }
 
 async fn create_one(context: &Context, topic: &CreatableTopic, mode: Mode) -> Result<Created, Refusal> {
-    context
-        .authorize(Operation::Create, Resource::Topic(&topic.name))
-        .map_err(|error| (error, "not authorized".to_owned()))?;
+    context.check_authorized(Operation::Create, Resource::Topic(&topic.name))?;
     let partitions = partition_count(context, topic)?;
     let create = CreateTopic { name: topic.name.to_string(), partitions, configs: configs(topic)? };
     let (topic_id, config) = match mode {

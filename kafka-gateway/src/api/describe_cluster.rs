@@ -2,6 +2,7 @@
 //!
 //! # Behavior
 //! - One broker, which is the controller too.
+//! - Authorized operations are "not given" (the smallest 32-bit integer) unless they are asked for.
 //!
 //! # Version notes
 //! - 1: endpoint type; only brokers (1) are described, anything else is UNSUPPORTED_ENDPOINT_TYPE.
@@ -16,6 +17,7 @@ use crate::context::Context;
 use crate::error_code::ErrorCode;
 
 const BROKERS: i8 = 1;
+const OPERATIONS_NOT_GIVEN: i32 = i32::MIN;
 
 pub(super) async fn answer(context: Context, request: DescribeClusterRequest) -> DescribeClusterResponse {
     let allowed = context.authorize(Operation::Describe, Resource::Cluster);
@@ -26,6 +28,10 @@ pub(super) async fn answer(context: Context, request: DescribeClusterRequest) ->
     if let Err(error) = checked {
         return DescribeClusterResponse::default().with_error_code(context.code(error));
     }
+    let operations = match request.include_cluster_authorized_operations {
+        true => context.authorized_operations(Resource::Cluster),
+        false => OPERATIONS_NOT_GIVEN,
+    };
     let (host, port) = context.advertised();
     let node_id = context.settings().node_id;
     let broker = DescribeClusterBroker::default()
@@ -36,4 +42,5 @@ pub(super) async fn answer(context: Context, request: DescribeClusterRequest) ->
         .with_cluster_id(StrBytes::from_string(context.log().cluster_id().to_owned()))
         .with_controller_id(node_id.into())
         .with_brokers(vec![broker])
+        .with_cluster_authorized_operations(operations)
 }

@@ -2,9 +2,12 @@
 //!
 //! # Behavior
 //! - A topic is described with all configs that there are, set or default: tools look for some of
-//!   them, `cleanup.policy` first of all. A config that has no effect yet says so in its
+//!   them, `cleanup.policy` first of all. A config that has no effect says so in its
 //!   documentation.
-//! - The broker is named by its id, or by the empty text. Its configs are read-only.
+//! - The source of a config is the topic or the default. Its synonyms are what would hold in its
+//!   place, down to the broker's default.
+//! - The broker is named by its id, or by the empty text. Its configs are read-only, and include the
+//!   defaults of topics.
 //! - An empty list of keys means all, as null does.
 //!
 //! # Version notes
@@ -18,16 +21,13 @@ use kafka_protocol::messages::describe_configs_response::{
 };
 use kafka_protocol::messages::{DescribeConfigsRequest, DescribeConfigsResponse};
 use kafka_protocol::protocol::StrBytes;
-use strandline_storage::log::{ConfigEntry, ConfigKind, topic_name};
+use strandline_storage::log::{ConfigEntry, ConfigKind, TopicConfig, topic_name};
 
+use super::config_resource::{BROKER, TOPIC, check_broker, find_topic};
 use crate::authorize::{Operation, Resource};
-use crate::context::Context;
+use crate::context::{Context, Refusal};
 use crate::error_code::ErrorCode;
 use crate::settings::{AutoCreate, GatewaySettings};
-
-/// `ConfigResource.Type` of the Java client.
-const TOPIC: i8 = 2;
-const BROKER: i8 = 4;
 
 /// `DescribeConfigsResponse.ConfigSource` of the Java client.
 const SOURCE_TOPIC: i8 = 1;
@@ -96,18 +96,17 @@ fn trim(
     config
 }
 
-type Described = Result<Vec<DescribeConfigsResourceResult>, (ErrorCode, String)>;
+type Described = Result<Vec<DescribeConfigsResourceResult>, Refusal>;
 
 fn describe(context: &Context, resource: &DescribeConfigsResource) -> Described {
     let name = resource.resource_name.as_str();
-    let not_authorized = |error| (error, "not authorized".to_owned());
     match resource.resource_type {
         TOPIC => {
-            context.authorize(Operation::DescribeConfigs, Resource::Topic(name)).map_err(not_authorized)?;
+            context.check_authorized(Operation::DescribeConfigs, Resource::Topic(name))?;
             describe_topic(context, name)
         }
         BROKER => {
-            context.authorize(Operation::DescribeConfigs, Resource::Cluster).map_err(not_authorized)?;
+            context.check_authorized(Operation::DescribeConfigs, Resource::Cluster)?;
             describe_broker(context.settings(), name)
         }
         other => Err((ErrorCode::InvalidRequest, format!("resource type {other} is not supported"))),
@@ -117,42 +116,80 @@ fn describe(context: &Context, resource: &DescribeConfigsResource) -> Described 
 fn describe_topic(context: &Context, name: &str) -> Described {
     topic_name::validate(name).map_err(|error| (ErrorCode::InvalidTopicException, error.to_string()))?;
     let snapshot = context.log().snapshot();
-    let topic = snapshot
-        .topic(name)
-        .ok_or_else(|| (ErrorCode::UnknownTopicOrPartition, format!("topic \"{name}\" does not exist")))?;
+    let topic = find_topic(snapshot.topic(name).map(AsRef::as_ref), name)?;
     Ok(topic.config.entries().into_iter().map(topic_config).collect())
 }
 
 fn topic_config(entry: ConfigEntry) -> DescribeConfigsResourceResult {
     let documentation = match entry.effective {
         true => entry.documentation.to_owned(),
-        false => format!("{} (kept, without effect so far)", entry.documentation),
+        false => format!("{} (kept, without effect)", entry.documentation),
     };
+    let source = config_source(&entry);
+    // In the order in which they would take effect, the one that does first.
+    let mut synonyms = vec![synonym(broker_name(entry.name), entry.default, SOURCE_DEFAULT)];
+    if !entry.is_default {
+        synonyms.insert(0, synonym(entry.name, &entry.value, source));
+    }
     Config {
         name: entry.name,
-        source: config_source(&entry),
+        source,
         kind: entry.kind,
         value: entry.value,
         documentation,
         read_only: false,
+        synonyms,
     }
     .into()
 }
 
-fn describe_broker(settings: &GatewaySettings, name: &str) -> Described {
-    if !name.is_empty() && name != settings.node_id.to_string() {
-        let reason = format!("broker \"{name}\" is not this one, which is {}", settings.node_id);
-        return Err((ErrorCode::InvalidRequest, reason));
+fn synonym(name: &'static str, value: &str, source: i8) -> DescribeConfigsSynonym {
+    DescribeConfigsSynonym::default()
+        .with_name(StrBytes::from_static_str(name))
+        .with_value(Some(StrBytes::from_string(value.to_owned())))
+        .with_source(source)
+}
+
+/// What a broker calls the default of a topic's config (Kafka's `TopicConfigSynonyms`).
+fn broker_name(topic_config: &'static str) -> &'static str {
+    match topic_config {
+        "cleanup.policy" => "log.cleanup.policy",
+        "delete.retention.ms" => "log.cleaner.delete.retention.ms",
+        "file.delete.delay.ms" => "log.segment.delete.delay.ms",
+        "flush.messages" => "log.flush.interval.messages",
+        "flush.ms" => "log.flush.interval.ms",
+        "index.interval.bytes" => "log.index.interval.bytes",
+        "local.retention.bytes" => "log.local.retention.bytes",
+        "local.retention.ms" => "log.local.retention.ms",
+        "max.compaction.lag.ms" => "log.cleaner.max.compaction.lag.ms",
+        "max.message.bytes" => "message.max.bytes",
+        "message.timestamp.after.max.ms" => "log.message.timestamp.after.max.ms",
+        "message.timestamp.before.max.ms" => "log.message.timestamp.before.max.ms",
+        "message.timestamp.type" => "log.message.timestamp.type",
+        "min.cleanable.dirty.ratio" => "log.cleaner.min.cleanable.ratio",
+        "min.compaction.lag.ms" => "log.cleaner.min.compaction.lag.ms",
+        "preallocate" => "log.preallocate",
+        "retention.bytes" => "log.retention.bytes",
+        "retention.ms" => "log.retention.ms",
+        "segment.bytes" => "log.segment.bytes",
+        "segment.index.bytes" => "log.index.size.max.bytes",
+        "segment.jitter.ms" => "log.roll.jitter.ms",
+        "segment.ms" => "log.roll.ms",
+        same => same,
     }
+}
+
+fn describe_broker(settings: &GatewaySettings, name: &str) -> Described {
+    check_broker(settings.node_id, name).map_err(|reason| (ErrorCode::InvalidRequest, reason))?;
     let auto_create = settings.auto_create_topics == AutoCreate::Enabled;
     let delay_ms = settings.group_initial_rebalance_delay.as_millis();
     let configs = [
         ("auto.create.topics.enable", ConfigKind::Boolean, auto_create.to_string()),
         ("broker.id", ConfigKind::Int, settings.node_id.to_string()),
+        ("delete.topic.enable", ConfigKind::Boolean, true.to_string()),
         ("default.replication.factor", ConfigKind::Int, "1".to_owned()),
         ("fetch.max.bytes", ConfigKind::Int, settings.fetch_bytes_max.to_string()),
         ("group.initial.rebalance.delay.ms", ConfigKind::Int, delay_ms.to_string()),
-        ("log.cleanup.policy", ConfigKind::List, "delete".to_owned()),
         ("num.partitions", ConfigKind::Int, settings.num_partitions_default.to_string()),
         ("offset.metadata.max.bytes", ConfigKind::Int, settings.offset_metadata_bytes_max.to_string()),
         ("socket.request.max.bytes", ConfigKind::Int, settings.frame_bytes_max.to_string()),
@@ -162,13 +199,33 @@ fn describe_broker(settings: &GatewaySettings, name: &str) -> Described {
             name,
             source: SOURCE_STATIC_BROKER,
             kind,
+            synonyms: vec![synonym(name, &value, SOURCE_STATIC_BROKER)],
             value,
             documentation: String::new(),
             read_only: true,
         }
         .into()
     });
-    Ok(configs.collect())
+    let mut configs: Vec<DescribeConfigsResourceResult> = configs.chain(topic_defaults()).collect();
+    configs.sort_by(|a, b| a.name.cmp(&b.name));
+    Ok(configs)
+}
+
+/// The defaults of topic configs, by the names that a broker has for them.
+fn topic_defaults() -> impl Iterator<Item = DescribeConfigsResourceResult> {
+    TopicConfig::default().entries().into_iter().map(|entry| {
+        let name = broker_name(entry.name);
+        Config {
+            name,
+            source: SOURCE_DEFAULT,
+            kind: entry.kind,
+            synonyms: vec![synonym(name, entry.default, SOURCE_DEFAULT)],
+            value: entry.value,
+            documentation: entry.documentation.to_owned(),
+            read_only: true,
+        }
+        .into()
+    })
 }
 
 /// One config as it is described.
@@ -179,22 +236,19 @@ struct Config {
     value: String,
     documentation: String,
     read_only: bool,
+    synonyms: Vec<DescribeConfigsSynonym>,
 }
 
 impl From<Config> for DescribeConfigsResourceResult {
     fn from(config: Config) -> Self {
         let value = Some(StrBytes::from_string(config.value));
         let name = StrBytes::from_static_str(config.name);
-        let synonym = DescribeConfigsSynonym::default()
-            .with_name(name.clone())
-            .with_value(value.clone())
-            .with_source(config.source);
         Self::default()
             .with_name(name)
             .with_value(value)
             .with_read_only(config.read_only)
             .with_config_source(config.source)
-            .with_synonyms(vec![synonym])
+            .with_synonyms(config.synonyms)
             .with_config_type(config_type(config.kind))
             .with_documentation(Some(StrBytes::from_string(config.documentation)))
     }

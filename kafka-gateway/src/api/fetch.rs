@@ -6,35 +6,41 @@
 //!   latest after `max_wait_ms`, with what there is. There is no polling.
 //! - The first batch of the first partition that has any is returned whole, whatever the limits
 //!   (KIP-74); after it, whole batches within the limits of the partition and of the request.
-//! - Sessionless: every answer has session id 0, which clients understand as "no session" (KIP-227).
+//! - In a session the request names what changed, and the answer what is new (KIP-227). A client that
+//!   gets no slot for a session is answered with session id 0 and sends whole requests.
+//! - A session that names topics by name answers UNKNOWN_TOPIC_OR_PARTITION once when the topic
+//!   behind the name has changed, so that its client looks where it stands.
 //! - Memory for an answer is reserved from a budget of all connections, and given back as the
 //!   client reads it. A request that finds the budget low gets less than it asked for.
 //!
 //! # Version notes
-//! - 5: log start offset. 7: sessions. 9: leader epochs. 11: rack (ignored). 12: diverging epochs.
-//!   13 would name topics by id.
+//! - 5: log start offset. 7: sessions. 9: leader epochs. 10: topics with compression.type=zstd, which
+//!   are UNSUPPORTED_COMPRESSION_TYPE before. 11: rack (ignored). 12: diverging epochs.
+//! - 13: topics by id; an unknown one is UNKNOWN_TOPIC_ID. 14 to 18 differ for brokers that follow, of
+//!   which there are none.
 
 use bytes::Bytes;
 use futures::FutureExt;
 use futures::future::ready;
 use kafka_protocol::messages::FetchRequest;
-use kafka_protocol::messages::fetch_request::FetchPartition;
-use strandline_storage::format::BatchHeader;
-use strandline_storage::ids::TopicPartition;
-use strandline_storage::log::{FetchOptions, Fetched, FirstBatch, Isolation, PartitionView, Snapshot};
+use strandline_storage::format::{BatchHeader, Compression};
+use strandline_storage::ids::{TopicId, TopicPartition};
+use strandline_storage::log::{FetchOptions, Fetched, FirstBatch, Isolation, PartitionView, Snapshot, Topic};
 
-use super::fetch_encoding::{FetchAnswer, PartitionAnswer, TopicAnswer, encode};
+use super::fetch_encoding::{FetchAnswer, PartitionAnswer, encode};
+use super::fetch_request::take_session_request;
 use super::{Answer, Begin, Running, decode};
-use crate::authorize::{Operation, Resource};
-use crate::context::{Context, Gateway, check_leader_epoch, find_partition};
+use crate::authorize::Operation;
+use crate::context::{Context, Gateway, TopicKey, check_leader_epoch, find_topic, partition_of};
 use crate::error_code::{ErrorCode, NONE};
+use crate::fetch_session::{Item, NO_SESSION, Opened, Position};
 use crate::memory::Memory;
 use crate::telemetry;
 
 /// What a request gets when the budget of all answers is used up.
 const RESERVED_BYTES_MIN: usize = 1024 * 1024;
 const READ_COMMITTED: i8 = 1;
-const NO_SESSION: i32 = 0;
+const ZSTD_SINCE: i16 = 10;
 
 /// The isolation level of a request; unknown ones read as Kafka's lowest.
 pub(super) fn isolation(level: i8) -> Isolation {
@@ -50,22 +56,23 @@ pub(super) fn begin(context: Context, body: Bytes) -> Begin {
 }
 
 async fn answer(context: &Context, request: FetchRequest) -> Answer {
-    if let Err(error) = check_session(&request) {
-        let answer = FetchAnswer { error_code: context.code(error), topics: Vec::new() };
-        return Answer { body: Some(encode(answer, context.version)), memory: None };
-    }
     let limits = Limits::new(context, &request);
-    let ids = partition_ids(&context.log().snapshot(), &request);
+    let opened = context.gateway.fetch_sessions.open(take_session_request(request, context.version));
+    let mut opened = match opened {
+        Ok(opened) => opened,
+        Err(error) => return refuse(context, ErrorCode::from(error)),
+    };
+    let ids = find_partitions(&context.log().snapshot(), &mut opened.items);
     // Registered before the first look, so that no commit in between is missed.
     let mut changes = context.log().changes(&ids);
     let mut timeout = context.gateway.clock().sleep(limits.max_wait);
     let mut patience = if limits.max_wait.is_zero() { Patience::Over } else { Patience::Left };
     loop {
-        let plans = Plans::new(context, &request, &limits);
+        let plans = Plans::new(context, &opened.items, &limits);
         if patience == Patience::Over || plans.answers_at_once(&limits) {
-            let (answer, memory) = read(context, plans, &limits).await;
-            if patience == Patience::Over || answer.has_error() || answer.size_bytes() >= limits.bytes_min {
-                return finish(context, answer, memory);
+            let (found, memory) = read(context, plans, &limits).await;
+            if patience == Patience::Over || is_enough(&found, &limits) {
+                return finish(context, &opened, found, memory);
             }
         }
         tokio::select! {
@@ -76,19 +83,22 @@ async fn answer(context: &Context, request: FetchRequest) -> Answer {
     }
 }
 
+/// The answer to a request that does not fit its session.
+fn refuse(context: &Context, error: ErrorCode) -> Answer {
+    let answer =
+        FetchAnswer { error_code: context.code(error), session_id: NO_SESSION, partitions: Vec::new() };
+    Answer { body: Some(encode(answer, context.version)), memory: None }
+}
+
+fn is_enough(found: &[PartitionAnswer], limits: &Limits) -> bool {
+    let bytes: usize = found.iter().map(PartitionAnswer::size_bytes).sum();
+    bytes >= limits.bytes_min || found.iter().any(PartitionAnswer::has_problem)
+}
+
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum Patience {
     Left,
     Over,
-}
-
-/// No session is ever created, so no session id can be right.
-fn check_session(request: &FetchRequest) -> Result<(), ErrorCode> {
-    match (request.session_id, request.session_epoch) {
-        (NO_SESSION, ..=0) => Ok(()),
-        (NO_SESSION, _) => Err(ErrorCode::InvalidFetchSessionEpoch),
-        _ => Err(ErrorCode::FetchSessionIdNotFound),
-    }
 }
 
 /// The limits of a request, made to fit those of the gateway.
@@ -115,11 +125,15 @@ fn size(bytes: i32) -> usize {
     usize::try_from(bytes).unwrap_or(0)
 }
 
-fn partition_ids(snapshot: &Snapshot, request: &FetchRequest) -> Vec<TopicPartition> {
-    let partitions = request.topics.iter().flat_map(|topic| {
-        topic.partitions.iter().filter_map(|one| find_partition(snapshot, &topic.topic, one.partition).ok())
-    });
-    partitions.collect()
+/// The partitions that are there. Their topics are noted in the items, so that the request does not go
+/// on in another one while it waits.
+fn find_partitions(snapshot: &Snapshot, items: &mut [Item]) -> Vec<TopicPartition> {
+    let find = |item: &mut Item| {
+        let topic = find_topic(snapshot, &item.key.topic).ok()?;
+        item.topic_id.get_or_insert(topic.id);
+        partition_of(topic, item.key.partition).ok()
+    };
+    items.iter_mut().filter_map(find).collect()
 }
 
 /// What to read of one partition.
@@ -133,28 +147,40 @@ struct Plan {
 }
 
 /// What to read of all partitions in one snapshot, without having read anything.
-struct Plans<'a> {
-    topics: Vec<(&'a str, Vec<PartitionPlan>)>,
+struct Plans {
+    /// In the order of the items.
+    plans: Vec<PartitionPlan>,
 }
 
-/// The number of a partition, and what to read of it.
-type PartitionPlan = (i32, Result<Plan, ErrorCode>);
+/// What to read of a partition, by its number, and the topic that was found.
+struct PartitionPlan {
+    partition: i32,
+    topic_id: Option<TopicId>,
+    plan: Result<Plan, ErrorCode>,
+}
 
-impl<'a> Plans<'a> {
-    fn new(context: &Context, request: &'a FetchRequest, limits: &Limits) -> Self {
+impl Plans {
+    fn new(context: &Context, items: &[Item], limits: &Limits) -> Self {
         let snapshot = context.log().snapshot();
-        let topics = request.topics.iter().map(|topic| {
-            let plans = topic.partitions.iter().map(|partition| {
-                let plan = Plan::new(context, &snapshot, &topic.topic, partition, limits);
-                (partition.partition, plan)
-            });
-            (topic.topic.as_str(), plans.collect())
+        let plans = items.iter().map(|item| {
+            let topic = context.find_topic(Operation::Read, &snapshot, &item.key.topic);
+            PartitionPlan {
+                partition: item.key.partition,
+                topic_id: topic.as_ref().ok().map(|topic| topic.id),
+                plan: topic.and_then(|topic| {
+                    check_same_topic(item, topic.id)?;
+                    check_codec(context.version, topic)?;
+                    let id = partition_of(topic, item.key.partition)?;
+                    let view = snapshot.partition(id).ok_or(ErrorCode::UnknownTopicOrPartition)?;
+                    Plan::new(view, &item.position, limits)
+                }),
+            }
         });
-        Self { topics: topics.collect() }
+        Self { plans: plans.collect() }
     }
 
     fn all(&self) -> impl Iterator<Item = &Result<Plan, ErrorCode>> {
-        self.topics.iter().flat_map(|(_, plans)| plans.iter().map(|(_, plan)| plan))
+        self.plans.iter().map(|plan| &plan.plan)
     }
 
     /// Whether reading may give an answer that is not to be waited for.
@@ -180,25 +206,30 @@ impl<'a> Plans<'a> {
     }
 }
 
+/// Neither a session nor a request goes on in another topic that has got the same name.
+fn check_same_topic(item: &Item, found: TopicId) -> Result<(), ErrorCode> {
+    match item.topic_id {
+        Some(known) if known != found => Err(ErrorCode::UnknownTopicOrPartition),
+        _ => Ok(()),
+    }
+}
+
+/// Clients that send a version before that of zstd cannot read it (KIP-110).
+fn check_codec(version: i16, topic: &Topic) -> Result<(), ErrorCode> {
+    let is_zstd = || topic.config.compression().is_some_and(|codec| codec.compression == Compression::Zstd);
+    if version < ZSTD_SINCE && is_zstd() { Err(ErrorCode::UnsupportedCompressionType) } else { Ok(()) }
+}
+
 impl Plan {
-    fn new(
-        context: &Context,
-        snapshot: &Snapshot,
-        topic: &str,
-        requested: &FetchPartition,
-        limits: &Limits,
-    ) -> Result<Self, ErrorCode> {
-        context.authorize(Operation::Read, Resource::Topic(topic))?;
-        let partition = find_partition(snapshot, topic, requested.partition)?;
-        let view = snapshot.partition(partition).ok_or(ErrorCode::UnknownTopicOrPartition)?;
+    fn new(view: PartitionView, position: &Position, limits: &Limits) -> Result<Self, ErrorCode> {
         let bounds = view.bounds();
-        check_leader_epoch(requested.current_leader_epoch, bounds.leader_epoch)?;
-        let from = requested.fetch_offset;
-        let diverging = diverging_epoch(&view, requested);
+        check_leader_epoch(position.current_leader_epoch, bounds.leader_epoch)?;
+        let from = position.fetch_offset;
+        let diverging = diverging_epoch(&view, position);
         if diverging.is_none() && !(bounds.log_start_offset..=bounds.high_watermark).contains(&from) {
             return Err(ErrorCode::OffsetOutOfRange);
         }
-        let bytes_max = size(requested.partition_max_bytes);
+        let bytes_max = size(position.bytes_max);
         let bytes_upper_bound = upper_bound(&view, from, limits);
         Ok(Self { view, from, bytes_max, bytes_upper_bound, diverging })
     }
@@ -212,35 +243,32 @@ fn upper_bound(view: &PartitionView, from: i64, limits: &Limits) -> usize {
 }
 
 /// Where the reader's last epoch ends in this log, if its position is not part of this log (KIP-595).
-fn diverging_epoch(view: &PartitionView, requested: &FetchPartition) -> Option<(i32, i64)> {
-    if requested.last_fetched_epoch < 0 {
+fn diverging_epoch(view: &PartitionView, position: &Position) -> Option<(i32, i64)> {
+    if position.last_fetched_epoch < 0 {
         return None;
     }
-    let (epoch, end) = view.epoch_end_offset(requested.last_fetched_epoch)?;
-    (epoch < requested.last_fetched_epoch || end < requested.fetch_offset).then_some((epoch, end))
+    let (epoch, end) = view.epoch_end_offset(position.last_fetched_epoch)?;
+    (epoch < position.last_fetched_epoch || end < position.fetch_offset).then_some((epoch, end))
 }
 
-/// Reads what was planned, in the order of the request, within its limits and the budget.
-async fn read<'a>(context: &Context, plans: Plans<'a>, limits: &Limits) -> (FetchAnswer<'a>, Memory) {
+/// Reads what was planned, in its order, within the limits of the request and the budget.
+async fn read(context: &Context, plans: Plans, limits: &Limits) -> (Vec<PartitionAnswer>, Memory) {
     let wanted = plans.bytes_wanted().min(limits.bytes_max);
     let mut memory = reserve(&context.gateway, wanted).await;
     let limit = memory.bytes().min(limits.bytes_max);
     let mut bytes = 0;
-    let mut topics = Vec::with_capacity(plans.topics.len());
-    for (topic, plans) in plans.topics {
-        let mut partitions = Vec::with_capacity(plans.len());
-        for (partition, plan) in plans {
-            let answered = match plan {
-                Ok(plan) => read_partition(context, partition, plan, (bytes, limit), limits.isolation).await,
-                Err(error) => PartitionAnswer::error(partition, context.code(error)),
-            };
-            bytes += answered.size_bytes();
-            partitions.push(answered);
-        }
-        topics.push(TopicAnswer { topic, partitions });
+    let mut found = Vec::with_capacity(plans.plans.len());
+    for PartitionPlan { partition, topic_id, plan } in plans.plans {
+        let mut answered = match plan {
+            Ok(plan) => read_partition(context, partition, plan, (bytes, limit), limits.isolation).await,
+            Err(error) => PartitionAnswer::error(partition, context.code(error)),
+        };
+        answered.topic_id = topic_id;
+        bytes += answered.size_bytes();
+        found.push(answered);
     }
     memory.give_back(memory.bytes().saturating_sub(bytes));
-    (FetchAnswer { error_code: NONE, topics }, memory)
+    (found, memory)
 }
 
 /// Takes bytes from the budget of all answers: what is wanted, but no more than half of what is left,
@@ -283,10 +311,25 @@ async fn read_partition(
     }
 }
 
-fn finish(context: &Context, answer: FetchAnswer<'_>, memory: Memory) -> Answer {
-    let batches = answer.topics.iter().flat_map(|topic| topic.partitions.iter().flat_map(|one| &one.batches));
-    let records = batches.filter_map(|batch| BatchHeader::parse(batch).ok());
-    let records: u64 = records.map(|header| u64::try_from(header.record_count).unwrap_or(0)).sum();
-    telemetry::fetched(records, answer.size_bytes() as u64);
+/// Leaves out what a session's client knows already.
+fn finish(context: &Context, opened: &Opened, found: Vec<PartitionAnswer>, memory: Memory) -> Answer {
+    let observed: Vec<_> = found.iter().map(PartitionAnswer::observed).collect();
+    let closed = match context.gateway.fetch_sessions.close(opened, &observed) {
+        Ok(closed) => closed,
+        Err(error) => return refuse(context, ErrorCode::from(error)),
+    };
+    let topics = opened.items.iter().map(|item| &item.key.topic);
+    let answered = topics.zip(found).zip(closed.included).filter(|(_, is_included)| *is_included);
+    let partitions: Vec<(&TopicKey, PartitionAnswer)> = answered.map(|(one, _)| one).collect();
+    count(&partitions);
+    let answer = FetchAnswer { error_code: NONE, session_id: closed.session_id, partitions };
     Answer { body: Some(encode(answer, context.version)), memory: Some(memory) }
+}
+
+fn count(partitions: &[(&TopicKey, PartitionAnswer)]) {
+    let batches = partitions.iter().flat_map(|(_, one)| &one.batches);
+    let headers = batches.filter_map(|batch| BatchHeader::parse(batch).ok());
+    let records: u64 = headers.map(|header| u64::try_from(header.record_count).unwrap_or(0)).sum();
+    let bytes: usize = partitions.iter().map(|(_, one)| one.size_bytes()).sum();
+    telemetry::fetched(records, bytes as u64);
 }

@@ -4,16 +4,18 @@
 //! of the body refer to the batches as the log gave them out. A test decodes with the codec.
 
 use bytes::{BufMut, Bytes, BytesMut};
+use strandline_storage::ids::TopicId;
 use strandline_storage::log::{AbortedTransaction, Bounds, Isolation};
 
 use super::Body;
+use crate::context::TopicKey;
 use crate::error_code::NONE;
+use crate::fetch_session::{Content, Observed};
 
 const FLEXIBLE_SINCE: i16 = 12;
 const SESSIONS_SINCE: i16 = 7;
 const LOG_START_OFFSET_SINCE: i16 = 5;
 const READ_REPLICA_SINCE: i16 = 11;
-const NO_SESSION: i32 = 0;
 const NO_READ_REPLICA: i32 = -1;
 const UNKNOWN_OFFSET: i64 = -1;
 const DIVERGING_EPOCH_TAG: u32 = 0;
@@ -25,16 +27,15 @@ const COPIED_BYTES_MAX: usize = 1024;
 /// What a Fetch is answered.
 pub(super) struct FetchAnswer<'a> {
     pub(super) error_code: i16,
-    pub(super) topics: Vec<TopicAnswer<'a>>,
-}
-
-pub(super) struct TopicAnswer<'a> {
-    pub(super) topic: &'a str,
-    pub(super) partitions: Vec<PartitionAnswer>,
+    pub(super) session_id: i32,
+    /// Partitions of one topic that follow each other share an entry.
+    pub(super) partitions: Vec<(&'a TopicKey, PartitionAnswer)>,
 }
 
 pub(super) struct PartitionAnswer {
     partition: i32,
+    /// The topic that was found; not part of the answer.
+    pub(super) topic_id: Option<TopicId>,
     error_code: i16,
     high_watermark: i64,
     last_stable_offset: i64,
@@ -49,6 +50,7 @@ impl PartitionAnswer {
     pub(super) fn new(partition: i32, bounds: Bounds) -> Self {
         Self {
             partition,
+            topic_id: None,
             error_code: NONE,
             high_watermark: bounds.high_watermark,
             last_stable_offset: bounds.last_stable_offset,
@@ -62,6 +64,7 @@ impl PartitionAnswer {
     pub(super) fn error(partition: i32, error_code: i16) -> Self {
         Self {
             partition,
+            topic_id: None,
             error_code,
             high_watermark: UNKNOWN_OFFSET,
             last_stable_offset: UNKNOWN_OFFSET,
@@ -81,17 +84,25 @@ impl PartitionAnswer {
     pub(super) fn size_bytes(&self) -> usize {
         self.batches.iter().map(Bytes::len).sum()
     }
-}
 
-impl FetchAnswer<'_> {
-    pub(super) fn size_bytes(&self) -> usize {
-        self.topics.iter().flat_map(|topic| &topic.partitions).map(PartitionAnswer::size_bytes).sum()
+    /// Whether it has something that is not to be waited with.
+    pub(super) fn has_problem(&self) -> bool {
+        self.error_code != NONE || self.diverging.is_some()
     }
 
-    /// Whether a partition has something that is not to be waited with.
-    pub(super) fn has_error(&self) -> bool {
-        let mut partitions = self.topics.iter().flat_map(|topic| &topic.partitions);
-        partitions.any(|one| one.error_code != NONE || one.diverging.is_some())
+    /// What a session has to know of it.
+    pub(super) fn observed(&self) -> Observed {
+        let content = match self.has_problem() {
+            true => Content::Problem,
+            false if self.batches.is_empty() => Content::Bounds,
+            false => Content::Records,
+        };
+        Observed {
+            topic_id: self.topic_id,
+            high_watermark: self.high_watermark,
+            log_start_offset: self.log_start_offset,
+            content,
+        }
     }
 }
 
@@ -123,18 +134,31 @@ impl Encoder {
         self.pending.put_i32(0); // throttle time
         if self.version >= SESSIONS_SINCE {
             self.pending.put_i16(answer.error_code);
-            self.pending.put_i32(NO_SESSION);
+            self.pending.put_i32(answer.session_id);
         }
-        self.array_length(answer.topics.len());
-        for topic in answer.topics {
-            self.string(topic.topic);
-            self.array_length(topic.partitions.len());
-            for partition in topic.partitions {
+        let partitions = answer.partitions;
+        let lengths: Vec<_> = partitions.chunk_by(|a, b| a.0 == b.0).map(<[_]>::len).collect();
+        let mut partitions = partitions.into_iter().peekable();
+        self.array_length(lengths.len());
+        for length in lengths {
+            if let Some((topic, _)) = partitions.peek() {
+                self.topic(topic);
+            }
+            self.array_length(length);
+            for (_, partition) in partitions.by_ref().take(length) {
                 self.partition(partition);
             }
             self.no_tags();
         }
         self.no_tags();
+    }
+
+    /// The request of the same version named it in the same way.
+    fn topic(&mut self, topic: &TopicKey) {
+        match topic {
+            TopicKey::Name(name) => self.string(name),
+            TopicKey::Id(id) => self.pending.put_slice(id.as_bytes()),
+        }
     }
 
     fn partition(&mut self, answer: PartitionAnswer) {
@@ -237,10 +261,13 @@ fn put_varint(bytes: &mut BytesMut, mut value: u32) {
 #[cfg(test)]
 mod tests {
     use bytes::Buf;
-    use kafka_protocol::messages::FetchResponse;
-    use kafka_protocol::protocol::Decodable;
+    use kafka_protocol::messages::{FetchResponse, TopicName};
+    use kafka_protocol::protocol::{Decodable, StrBytes};
+    use uuid::Uuid;
 
+    use super::super::fetch_request::naming;
     use super::*;
+    use crate::fetch_session::Naming;
 
     fn bounds() -> Bounds {
         Bounds {
@@ -252,7 +279,19 @@ mod tests {
         }
     }
 
-    fn answer(topic: &str) -> FetchAnswer<'_> {
+    fn key(version: i16) -> TopicKey {
+        match naming(version) {
+            Naming::Names => TopicKey::Name(TopicName(StrBytes::from_static_str("topic"))),
+            Naming::Ids => TopicKey::Id(Uuid::from_u128(77)),
+        }
+    }
+
+    fn answer<'a>(topic: &'a TopicKey, partitions: Vec<PartitionAnswer>) -> FetchAnswer<'a> {
+        let partitions = partitions.into_iter().map(|one| (topic, one)).collect();
+        FetchAnswer { error_code: NONE, session_id: 5, partitions }
+    }
+
+    fn three_partitions() -> Vec<PartitionAnswer> {
         let mut full = PartitionAnswer::new(7, bounds());
         full.batches = vec![Bytes::from(vec![1; 10]), Bytes::from(vec![2; 5000]), Bytes::from(vec![3; 100])];
         let full = full.with_isolation(
@@ -260,11 +299,7 @@ mod tests {
             vec![AbortedTransaction { producer_id: 5, first_offset: 6 }],
         );
         let empty = PartitionAnswer::new(8, bounds()).with_isolation(Isolation::ReadUncommitted, Vec::new());
-        let failed = PartitionAnswer::error(9, 1);
-        FetchAnswer {
-            error_code: NONE,
-            topics: vec![TopicAnswer { topic, partitions: vec![full, empty, failed] }],
-        }
+        vec![full, empty, PartitionAnswer::error(9, 1)]
     }
 
     fn decode(body: Body, version: i16) -> FetchResponse {
@@ -276,10 +311,15 @@ mod tests {
 
     #[test]
     fn the_codec_reads_every_version() {
-        for version in 4..=12 {
-            let response = decode(encode(answer("topic"), version), version);
-            let topic = &response.responses[0];
-            assert_eq!((response.session_id, topic.topic.as_str()), (0, "topic"));
+        for version in 4..=18 {
+            let key = key(version);
+            let response = decode(encode(answer(&key, three_partitions()), version), version);
+            let [topic] = &response.responses[..] else { panic!("one entry: {response:?}") };
+            assert_eq!(response.session_id, if version >= 7 { 5 } else { 0 });
+            match key {
+                TopicKey::Name(name) => assert_eq!(topic.topic, name),
+                TopicKey::Id(id) => assert_eq!(topic.topic_id, id),
+            }
             let [full, empty, failed] = &topic.partitions[..] else { panic!("three partitions") };
             assert_eq!((full.partition_index, full.high_watermark, full.last_stable_offset), (7, 100, 90));
             assert_eq!(full.log_start_offset, if version >= 5 { 3 } else { -1 });
@@ -297,8 +337,7 @@ mod tests {
         let batch = Bytes::from(vec![2; 5000]);
         let mut partition = PartitionAnswer::new(0, bounds());
         partition.batches = vec![batch.clone()];
-        let topics = vec![TopicAnswer { topic: "t", partitions: vec![partition] }];
-        let body = encode(FetchAnswer { error_code: NONE, topics }, 12);
+        let body = encode(answer(&key(12), vec![partition]), 12);
         assert!(body.parts.iter().any(|part| part.as_ptr() == batch.as_ptr()));
     }
 
@@ -306,8 +345,7 @@ mod tests {
     fn a_diverging_epoch_is_a_tagged_field() {
         let mut partition = PartitionAnswer::new(0, bounds());
         partition.diverging = Some((2, 30));
-        let topics = vec![TopicAnswer { topic: "t", partitions: vec![partition] }];
-        let response = decode(encode(FetchAnswer { error_code: NONE, topics }, 12), 12);
+        let response = decode(encode(answer(&key(12), vec![partition]), 12), 12);
         let diverging = &response.responses[0].partitions[0].diverging_epoch;
         assert_eq!((diverging.epoch, diverging.end_offset), (2, 30));
     }

@@ -5,12 +5,14 @@
 //!   the advertised one, or the one that the client connected to.
 //! - A topic that is named, does not exist and may be created is created with the default partition
 //!   count and answered at once. A name that is not allowed is INVALID_TOPIC_EXCEPTION.
-//! - Authorized operations are "not given" (the smallest 32-bit integer): there is no ACL yet.
+//! - Authorized operations are "not given" (the smallest 32-bit integer) unless they are asked for.
 //!
 //! # Version notes
 //! - 0: an empty list means all topics. 1 and later: null means all, empty means none.
 //! - Before 4 there is no field that forbids the creation, so it is allowed.
-//! - 10 and 11 answer with topic ids; only 12 may ask by id, and then the name is not looked at.
+//! - 8: authorized operations; those of the cluster only up to 10.
+//! - 10 and 11 answer with topic ids; from 12 on one may ask by id, and the name is then not looked at.
+//! - 13: an error for the whole request, which this gateway never has.
 
 use std::collections::BTreeSet;
 use std::sync::Arc;
@@ -28,19 +30,32 @@ use strandline_storage::log::{CreateTopic, CreateTopicError, Snapshot, Topic, to
 
 use crate::authorize::{Operation, Resource};
 use crate::context::Context;
-use crate::error_code::ErrorCode;
+use crate::error_code::{ErrorCode, NONE};
 use crate::settings::AutoCreate;
 
 const BY_ID_SINCE: i16 = 12;
+const OPERATIONS_NOT_GIVEN: i32 = i32::MIN;
 /// Topics of one request that are created at the same time: they share commits.
 const CREATED_AT_ONCE: usize = 16;
 /// The topics that clients leave out of pattern subscriptions.
 const INTERNAL_TOPICS: [&str; 2] = ["__consumer_offsets", "__transaction_state"];
 
+/// Whether clients leave a topic out of pattern subscriptions.
+pub(super) fn is_internal(topic: &str) -> bool {
+    INTERNAL_TOPICS.contains(&topic)
+}
+
 pub(super) async fn answer(context: Context, request: MetadataRequest) -> MetadataResponse {
-    let topics = match named_topics(&context, &request) {
+    let mut topics = match named_topics(&context, &request) {
         Some(named) => answer_named(&context, named, may_create(&context, &request)).await,
         None => answer_all(&context),
+    };
+    if request.include_topic_authorized_operations {
+        topics.iter_mut().for_each(|topic| add_operations(&context, topic));
+    }
+    let cluster_operations = match request.include_cluster_authorized_operations {
+        true => context.authorized_operations(Resource::Cluster),
+        false => OPERATIONS_NOT_GIVEN,
     };
     let (host, port) = context.advertised();
     let node_id = context.settings().node_id;
@@ -53,6 +68,13 @@ pub(super) async fn answer(context: Context, request: MetadataRequest) -> Metada
         .with_cluster_id(Some(StrBytes::from_string(context.log().cluster_id().to_owned())))
         .with_controller_id(node_id.into())
         .with_topics(topics)
+        .with_cluster_authorized_operations(cluster_operations)
+}
+
+fn add_operations(context: &Context, topic: &mut MetadataResponseTopic) {
+    if let Some(name) = topic.name.as_ref().filter(|_| topic.error_code == NONE) {
+        topic.topic_authorized_operations = context.authorized_operations(Resource::Topic(name));
+    }
 }
 
 /// The topics that the request names; `None` when it asks for all.
@@ -175,6 +197,6 @@ fn describe(context: &Context, snapshot: &Snapshot, topic: &Topic) -> MetadataRe
     MetadataResponseTopic::default()
         .with_name(Some(TopicName(StrBytes::from_string(topic.name.clone()))))
         .with_topic_id(topic.id.as_uuid())
-        .with_is_internal(INTERNAL_TOPICS.contains(&topic.name.as_str()))
+        .with_is_internal(is_internal(&topic.name))
         .with_partitions(partitions.collect())
 }

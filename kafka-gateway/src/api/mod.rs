@@ -3,27 +3,41 @@
 //!
 //! Invariant: what ApiVersions advertises is this table and nothing else.
 
+mod acls;
+mod alter_configs;
 mod api_versions;
+mod client_quotas;
+mod config_resource;
+mod create_partitions;
 mod create_topics;
 mod delete_records;
 mod delete_topics;
 mod describe_cluster;
 mod describe_configs;
+mod describe_log_dirs;
+mod describe_producers;
+mod describe_topic_partitions;
+mod elect_leaders;
 mod fetch;
 mod fetch_encoding;
+mod fetch_request;
 mod find_coordinator;
 mod heartbeat;
+mod incremental_alter_configs;
 mod init_producer_id;
 mod join_group;
 mod leave_group;
+mod list_config_resources;
 mod list_offsets;
 mod metadata;
 mod offset_commit;
 mod offset_fetch;
 mod offset_for_leader_epoch;
+mod partition_reassignments;
 mod produce;
 mod sync_group;
 mod table;
+mod user_scram_credentials;
 
 use std::collections::VecDeque;
 use std::io::IoSlice;

@@ -13,26 +13,30 @@
 //! # Version notes
 //! - 0 to 2 are advertised and not served: clients only use them to see that codecs are known.
 //! - Before 7, zstd is UNSUPPORTED_COMPRESSION_TYPE.
-//! - 5: log start offset. 8: error messages. 13 would name topics by id.
+//! - 5: log start offset. 8: error messages, and the records that a batch was refused for.
+//! - 13: topics by id; an unknown one is UNKNOWN_TOPIC_ID.
 
 use std::collections::BTreeMap;
 
 use bytes::Bytes;
 use futures::FutureExt;
 use kafka_protocol::messages::produce_request::PartitionProduceData;
-use kafka_protocol::messages::produce_response::{PartitionProduceResponse, TopicProduceResponse};
-use kafka_protocol::messages::{ProduceRequest, ProduceResponse, TopicName};
+use kafka_protocol::messages::produce_response::{
+    BatchIndexAndErrorMessage, PartitionProduceResponse, TopicProduceResponse,
+};
+use kafka_protocol::messages::{ProduceRequest, ProduceResponse};
 use kafka_protocol::protocol::StrBytes;
 use strandline_storage::format::{BatchHeader, Compression};
-use strandline_storage::log::{AppendError, Appended, PartitionAppend, PendingAppend, Snapshot};
+use strandline_storage::log::{AppendError, Appended, PartitionAppend, PendingAppend, Topic};
 
 use super::{Answer, Begin, RequestError, Running, decode, encode};
-use crate::authorize::{Operation, Resource};
-use crate::context::{Context, find_partition};
+use crate::authorize::Operation;
+use crate::context::{Context, TopicKey, partition_of};
 use crate::error_code::ErrorCode;
 use crate::telemetry;
 
 const ZSTD_SINCE: i16 = 7;
+const TOPIC_IDS_SINCE: i16 = 13;
 const NO_OFFSET: i64 = -1;
 const NO_TIME: i64 = -1;
 
@@ -41,11 +45,13 @@ const NO_TIME: i64 = -1;
 struct Refusal {
     code: ErrorCode,
     reason: String,
+    /// The numbers of the records in the batch that it was refused for, if they are known.
+    records: Vec<i32>,
 }
 
 impl Refusal {
     fn new(code: ErrorCode, reason: impl Into<String>) -> Self {
-        Self { code, reason: reason.into() }
+        Self { code, reason: reason.into(), records: Vec::new() }
     }
 }
 
@@ -53,6 +59,7 @@ impl From<ErrorCode> for Refusal {
     fn from(code: ErrorCode) -> Self {
         let reason = match code {
             ErrorCode::UnknownTopicOrPartition => "topic or partition does not exist",
+            ErrorCode::UnknownTopicId => "no topic has this id",
             _ => "not authorized",
         };
         Self::new(code, reason)
@@ -61,13 +68,19 @@ impl From<ErrorCode> for Refusal {
 
 impl From<&AppendError> for Refusal {
     fn from(error: &AppendError) -> Self {
-        Self::new(ErrorCode::from(error), error.to_string())
+        let records = match error {
+            AppendError::NullKey { records } | AppendError::InvalidTimestamp { records, .. } => {
+                records.clone()
+            }
+            _ => Vec::new(),
+        };
+        Self { code: ErrorCode::from(error), reason: error.to_string(), records }
     }
 }
 
 /// What became of one partition of the request.
 struct Slot {
-    topic: TopicName,
+    topic: TopicKey,
     partition: i32,
     bytes: usize,
     /// `None` while the batch is queued: its result comes from the log.
@@ -104,11 +117,16 @@ fn check(context: &Context, request: ProduceRequest) -> Checked {
     let snapshot = context.log().snapshot();
     let mut checked = Checked { slots: Vec::new(), appends: Vec::new() };
     for topic in request.topic_data {
+        let key = match context.version >= TOPIC_IDS_SINCE {
+            true => TopicKey::Id(topic.topic_id),
+            false => TopicKey::Name(topic.name),
+        };
+        let found = context.find_topic(Operation::Write, &snapshot, &key);
         for data in topic.partition_data {
             let bytes = data.records.as_ref().map_or(0, Bytes::len);
             let partition = data.index;
             let append = match request.acks {
-                -1..=1 => check_partition(context, &snapshot, &topic.name, data),
+                -1..=1 => check_partition(context.version, found, data),
                 acks => Err(Refusal::new(
                     ErrorCode::InvalidRequiredAcks,
                     format!("acks {acks} is not -1, 0 or 1"),
@@ -121,20 +139,18 @@ fn check(context: &Context, request: ProduceRequest) -> Checked {
                 }
                 Err(refusal) => Some(refusal),
             };
-            checked.slots.push(Slot { topic: topic.name.clone(), partition, bytes, refusal });
+            checked.slots.push(Slot { topic: key.clone(), partition, bytes, refusal });
         }
     }
     checked
 }
 
 fn check_partition(
-    context: &Context,
-    snapshot: &Snapshot,
-    topic: &str,
+    version: i16,
+    topic: Result<&Topic, ErrorCode>,
     data: PartitionProduceData,
 ) -> Result<PartitionAppend, Refusal> {
-    context.authorize(Operation::Write, Resource::Topic(topic))?;
-    let topic_partition = find_partition(snapshot, topic, data.index)?;
+    let topic_partition = partition_of(topic?, data.index)?;
     let batch = data.records.filter(|records| !records.is_empty()).ok_or_else(|| {
         Refusal::new(ErrorCode::InvalidRecord, "exactly one record batch is expected, there is none")
     })?;
@@ -144,7 +160,7 @@ fn check_partition(
         return Err(Refusal::new(ErrorCode::InvalidTxnState, reason));
     }
     let compression = header.and_then(|header| header.compression());
-    if context.version < ZSTD_SINCE && compression == Ok(Compression::Zstd) {
+    if version < ZSTD_SINCE && compression == Ok(Compression::Zstd) {
         let reason = format!("zstd needs Produce version {ZSTD_SINCE}");
         return Err(Refusal::new(ErrorCode::UnsupportedCompressionType, reason));
     }
@@ -201,7 +217,7 @@ fn finish_unacknowledged(
         match outcome {
             Ok(appended) => count(&slot, &appended),
             Err(refusal) => {
-                let place = format!("topic \"{}\" partition {}", &*slot.topic, slot.partition);
+                let place = format!("topic {} partition {}", slot.topic, slot.partition);
                 return Err(RequestError::UnacknowledgedProduce(format!("{place}: {}", refusal.reason)));
             }
         }
@@ -232,6 +248,7 @@ fn answer_partition(
         }
         Err(refusal) => response
             .with_error_code(context.code(refusal.code))
+            .with_record_errors(record_errors(&refusal))
             .with_error_message(Some(StrBytes::from_string(refusal.reason)))
             .with_base_offset(NO_OFFSET)
             .with_log_append_time_ms(NO_TIME)
@@ -239,17 +256,31 @@ fn answer_partition(
     }
 }
 
+fn record_errors(refusal: &Refusal) -> Vec<BatchIndexAndErrorMessage> {
+    // All of them share the bytes of one text.
+    let reason = StrBytes::from_string(refusal.reason.clone());
+    let named = refusal.records.iter().map(|index| {
+        BatchIndexAndErrorMessage::default()
+            .with_batch_index(*index)
+            .with_batch_index_error_message(Some(reason.clone()))
+    });
+    named.collect()
+}
+
 /// Answers by topic, in the order of the request; each topic once, however often it is named.
 #[derive(Default)]
 struct TopicAnswers {
     answers: Vec<TopicProduceResponse>,
-    places: BTreeMap<TopicName, usize>,
+    places: BTreeMap<TopicKey, usize>,
 }
 
 impl TopicAnswers {
-    fn push(&mut self, topic: TopicName, partition: PartitionProduceResponse) {
+    fn push(&mut self, topic: TopicKey, partition: PartitionProduceResponse) {
         let place = *self.places.entry(topic.clone()).or_insert_with(|| {
-            self.answers.push(TopicProduceResponse::default().with_name(topic));
+            self.answers.push(match topic {
+                TopicKey::Name(name) => TopicProduceResponse::default().with_name(name),
+                TopicKey::Id(id) => TopicProduceResponse::default().with_topic_id(id),
+            });
             self.answers.len() - 1
         });
         self.answers[place].partition_responses.push(partition);

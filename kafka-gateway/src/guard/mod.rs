@@ -95,6 +95,10 @@ impl<'a> Walker<'a> {
             Kind::Bytes => self.take_counted_bytes()?.ok_or(MalformedRequest::UnexpectedNull),
             Kind::Array(element) => self.walk_array(element)?.ok_or(MalformedRequest::UnexpectedNull),
             Kind::NullableArray(element) => self.walk_array(element).map(drop),
+            Kind::NullableStruct(fields) => match self.array()? {
+                [1] => self.walk_struct(fields),
+                [_] => Ok(()),
+            },
         }
     }
 

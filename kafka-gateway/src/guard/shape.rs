@@ -21,6 +21,8 @@ pub(crate) enum Kind {
     NullableBytes,
     Array(Element),
     NullableArray(Element),
+    /// A byte that is 1 before the fields, or -1 in their place.
+    NullableStruct(&'static [Field]),
 }
 
 /// What an array holds.
@@ -57,6 +59,7 @@ const INT8: Kind = Kind::Fixed(1);
 const INT16: Kind = Kind::Fixed(2);
 const INT32: Kind = Kind::Fixed(4);
 const INT64: Kind = Kind::Fixed(8);
+const FLOAT64: Kind = Kind::Fixed(8);
 const UUID: Kind = Kind::Fixed(16);
 const INT32_ARRAY: Kind = Kind::Array(Element::Scalar(&INT32));
 const STRING_ARRAY: Kind = Kind::Array(Element::Scalar(&Kind::String));
@@ -74,11 +77,15 @@ pub(crate) const PRODUCE: &[Field] = &[
     always(Kind::NullableString),
     always(INT16),
     always(INT32),
-    always(array(&[always(Kind::String), always(array(&[always(INT32), always(Kind::NullableBytes)]))])),
+    always(array(&[
+        until(12, Kind::String),
+        since(13, UUID),
+        always(array(&[always(INT32), always(Kind::NullableBytes)])),
+    ])),
 ];
 
 pub(crate) const FETCH: &[Field] = &[
-    always(INT32),
+    until(14, INT32),
     always(INT32),
     always(INT32),
     always(INT32),
@@ -86,7 +93,8 @@ pub(crate) const FETCH: &[Field] = &[
     since(7, INT32),
     since(7, INT32),
     always(array(&[
-        always(Kind::String),
+        until(12, Kind::String),
+        since(13, UUID),
         always(array(&[
             always(INT32),
             since(9, INT32),
@@ -96,7 +104,7 @@ pub(crate) const FETCH: &[Field] = &[
             always(INT32),
         ])),
     ])),
-    since(7, array(&[always(Kind::String), always(INT32_ARRAY)])),
+    since(7, array(&[until(12, Kind::String), since(13, UUID), always(INT32_ARRAY)])),
     since(11, Kind::String),
 ];
 
@@ -189,3 +197,103 @@ pub(crate) const DESCRIBE_CONFIGS: &[Field] = &[
 ];
 
 pub(crate) const DESCRIBE_CLUSTER: &[Field] = &[always(Kind::Bool), since(1, INT8), since(2, Kind::Bool)];
+
+pub(crate) const ALTER_CONFIGS: &[Field] = &[
+    always(array(&[
+        always(INT8),
+        always(Kind::String),
+        always(array(&[always(Kind::String), always(Kind::NullableString)])),
+    ])),
+    always(Kind::Bool),
+];
+
+pub(crate) const INCREMENTAL_ALTER_CONFIGS: &[Field] = &[
+    always(array(&[
+        always(INT8),
+        always(Kind::String),
+        always(array(&[always(Kind::String), always(INT8), always(Kind::NullableString)])),
+    ])),
+    always(Kind::Bool),
+];
+
+pub(crate) const CREATE_PARTITIONS: &[Field] = &[
+    always(array(&[always(Kind::String), always(INT32), always(nullable_array(&[always(INT32_ARRAY)]))])),
+    always(INT32),
+    always(Kind::Bool),
+];
+
+pub(crate) const DESCRIBE_LOG_DIRS: &[Field] =
+    &[always(nullable_array(&[always(Kind::String), always(INT32_ARRAY)]))];
+
+pub(crate) const DESCRIBE_TOPIC_PARTITIONS: &[Field] = &[
+    always(array(&[always(Kind::String)])),
+    always(INT32),
+    always(Kind::NullableStruct(&[always(Kind::String), always(INT32)])),
+];
+
+pub(crate) const DESCRIBE_PRODUCERS: &[Field] =
+    &[always(array(&[always(Kind::String), always(INT32_ARRAY)]))];
+
+pub(crate) const ALTER_PARTITION_REASSIGNMENTS: &[Field] = &[
+    always(INT32),
+    since(1, Kind::Bool),
+    always(array(&[
+        always(Kind::String),
+        always(array(&[always(INT32), always(Kind::NullableArray(Element::Scalar(&INT32)))])),
+    ])),
+];
+
+pub(crate) const LIST_PARTITION_REASSIGNMENTS: &[Field] =
+    &[always(INT32), always(nullable_array(&[always(Kind::String), always(INT32_ARRAY)]))];
+
+pub(crate) const ELECT_LEADERS: &[Field] =
+    &[since(1, INT8), always(nullable_array(&[always(Kind::String), always(INT32_ARRAY)])), always(INT32)];
+
+pub(crate) const DESCRIBE_CLIENT_QUOTAS: &[Field] =
+    &[always(array(&[always(Kind::String), always(INT8), always(Kind::NullableString)])), always(Kind::Bool)];
+
+pub(crate) const ALTER_CLIENT_QUOTAS: &[Field] = &[
+    always(array(&[
+        always(array(&[always(Kind::String), always(Kind::NullableString)])),
+        always(array(&[always(Kind::String), always(FLOAT64), always(Kind::Bool)])),
+    ])),
+    always(Kind::Bool),
+];
+
+pub(crate) const LIST_CONFIG_RESOURCES: &[Field] = &[since(1, Kind::Array(Element::Scalar(&INT8)))];
+
+pub(crate) const ACL_FILTER: &[Field] = &[
+    always(INT8),
+    always(Kind::NullableString),
+    always(INT8),
+    always(Kind::NullableString),
+    always(Kind::NullableString),
+    always(INT8),
+    always(INT8),
+];
+
+pub(crate) const CREATE_ACLS: &[Field] = &[always(array(&[
+    always(INT8),
+    always(Kind::String),
+    always(INT8),
+    always(Kind::String),
+    always(Kind::String),
+    always(INT8),
+    always(INT8),
+]))];
+
+pub(crate) const DELETE_ACLS: &[Field] = &[always(array(ACL_FILTER))];
+
+pub(crate) const DESCRIBE_USER_SCRAM_CREDENTIALS: &[Field] =
+    &[always(nullable_array(&[always(Kind::String)]))];
+
+pub(crate) const ALTER_USER_SCRAM_CREDENTIALS: &[Field] = &[
+    always(array(&[always(Kind::String), always(INT8)])),
+    always(array(&[
+        always(Kind::String),
+        always(INT8),
+        always(INT32),
+        always(Kind::Bytes),
+        always(Kind::Bytes),
+    ])),
+];

@@ -66,6 +66,11 @@ impl Generator {
                 self.length(Some(size), 2);
                 self.body.put_bytes(b'x', size);
             }
+            Kind::NullableStruct(_) if is_null => self.body.put_i8(-1),
+            Kind::NullableStruct(fields) => {
+                self.body.put_i8(1);
+                self.fields(fields);
+            }
             Kind::Bytes | Kind::NullableBytes => {
                 let size = self.below(200);
                 self.length(Some(size), 4);
@@ -141,6 +146,27 @@ fn through_codec(key: ApiKey, body: Bytes, version: i16) -> RoundTrip {
         ApiKey::OffsetForLeaderEpoch => round_trip::<OffsetForLeaderEpochRequest>(body, version),
         ApiKey::DescribeConfigs => round_trip::<DescribeConfigsRequest>(body, version),
         ApiKey::DescribeCluster => round_trip::<DescribeClusterRequest>(body, version),
+        ApiKey::DescribeAcls => round_trip::<DescribeAclsRequest>(body, version),
+        ApiKey::CreateAcls => round_trip::<CreateAclsRequest>(body, version),
+        ApiKey::DeleteAcls => round_trip::<DeleteAclsRequest>(body, version),
+        ApiKey::AlterConfigs => round_trip::<AlterConfigsRequest>(body, version),
+        ApiKey::DescribeLogDirs => round_trip::<DescribeLogDirsRequest>(body, version),
+        ApiKey::CreatePartitions => round_trip::<CreatePartitionsRequest>(body, version),
+        ApiKey::ElectLeaders => round_trip::<ElectLeadersRequest>(body, version),
+        ApiKey::IncrementalAlterConfigs => round_trip::<IncrementalAlterConfigsRequest>(body, version),
+        ApiKey::AlterPartitionReassignments => {
+            round_trip::<AlterPartitionReassignmentsRequest>(body, version)
+        }
+        ApiKey::ListPartitionReassignments => round_trip::<ListPartitionReassignmentsRequest>(body, version),
+        ApiKey::DescribeClientQuotas => round_trip::<DescribeClientQuotasRequest>(body, version),
+        ApiKey::AlterClientQuotas => round_trip::<AlterClientQuotasRequest>(body, version),
+        ApiKey::DescribeUserScramCredentials => {
+            round_trip::<DescribeUserScramCredentialsRequest>(body, version)
+        }
+        ApiKey::AlterUserScramCredentials => round_trip::<AlterUserScramCredentialsRequest>(body, version),
+        ApiKey::DescribeProducers => round_trip::<DescribeProducersRequest>(body, version),
+        ApiKey::ListConfigResources => round_trip::<ListConfigResourcesRequest>(body, version),
+        ApiKey::DescribeTopicPartitions => round_trip::<DescribeTopicPartitionsRequest>(body, version),
         other => panic!("{other:?} is served and not tested here"),
     }
 }

@@ -49,7 +49,7 @@ async fn every_version_of_api_versions_names_the_same_apis() {
         let response = client.call(version, &request).await;
         let produce = response.api_keys.iter().find(|api| api.api_key == key(ApiKey::Produce)).unwrap();
         assert_eq!((response.error_code, produce.min_version), (0, 0));
-        assert_eq!(response.api_keys.len(), 19);
+        assert!(response.api_keys.len() > 30);
         assert_eq!(response.throttle_time_ms, 0);
     }
     let unnamed = client.call(3, &ApiVersionsRequest::default()).await;
@@ -388,7 +388,7 @@ async fn configs_are_described_whole_or_by_key() {
         assert_eq!((policy.value.as_deref(), policy.config_source), (Some("delete"), 5));
         // Where the version has no such field, the codec gives an empty text.
         let has_documentation = policy.documentation.as_deref().is_some_and(|text| !text.is_empty());
-        assert_eq!((policy.synonyms.len(), has_documentation), (1, version >= 3));
+        assert_eq!((&*policy.synonyms[0].name, has_documentation), ("log.cleanup.policy", version >= 3));
         assert!(results[3].configs.iter().any(|one| &*one.name == "num.partitions" && one.read_only));
     }
 }

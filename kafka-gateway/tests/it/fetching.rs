@@ -13,7 +13,6 @@ use crate::support::*;
 
 const OFFSET_OUT_OF_RANGE: i16 = 1;
 const UNKNOWN_TOPIC_OR_PARTITION: i16 = 3;
-const FETCH_SESSION_ID_NOT_FOUND: i16 = 70;
 const UNKNOWN_LEADER_EPOCH: i16 = 75;
 
 /// Waits for data as long as the tests have patience.
@@ -26,8 +25,10 @@ async fn every_version_gets_the_batches_as_they_were_sent() {
     client.create_topic("t", 1).await;
     let sent = batch(&[(1, b"a"), (2, b"b")]);
     client.produce("t", 0, sent.clone()).await;
-    for version in 4..=12 {
-        let request = fetch_request("t", 0, Fetch::from(1));
+    let id = gateway.log.snapshot().topic("t").unwrap().id.as_uuid();
+    for version in 4..=18 {
+        let mut request = fetch_request("t", 0, Fetch::from(1));
+        name_topics(&mut request, version, id);
         let partition = fetched(client.call::<FetchRequest>(version, &request).await);
         assert_eq!((partition.error_code, partition.high_watermark), (0, 2), "version {version}");
         assert_eq!((partition.last_stable_offset, &partition.aborted_transactions), (2, &None));
@@ -149,19 +150,6 @@ async fn errors_are_those_of_their_partition_and_are_not_waited_with() {
     request.topics[0].partitions[0].current_leader_epoch = 5;
     let partition = fetched(client.call::<FetchRequest>(11, &request).await);
     assert_eq!(partition.error_code, UNKNOWN_LEADER_EPOCH);
-}
-
-#[tokio::test]
-async fn no_session_is_ever_there() {
-    let gateway = TestGateway::start().await;
-    let mut client = gateway.connect().await;
-    client.create_topic("t", 1).await;
-    let full = fetch_request("t", 0, Fetch::from(0)).with_session_epoch(0);
-    let response = client.call::<FetchRequest>(11, &full).await;
-    assert_eq!((response.error_code, response.session_id), (0, 0));
-    let incremental = fetch_request("t", 0, Fetch::from(0)).with_session_id(9).with_session_epoch(1);
-    let response = client.call::<FetchRequest>(11, &incremental).await;
-    assert_eq!((response.error_code, response.responses.len()), (FETCH_SESSION_ID_NOT_FOUND, 0));
 }
 
 #[tokio::test]

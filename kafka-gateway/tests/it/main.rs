@@ -1,6 +1,9 @@
 //! The gateway over a log in memory, driven with raw frames through loopback connections.
 
 mod admin;
+mod altering;
+mod cluster;
+mod fetch_sessions;
 mod fetching;
 mod groups;
 mod malformed;

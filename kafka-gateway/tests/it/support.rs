@@ -25,6 +25,7 @@ use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio::net::{TcpListener, TcpStream};
 use tokio::sync::oneshot;
 use tokio::task::JoinHandle;
+use uuid::Uuid;
 
 /// No test waits longer than this for anything.
 pub(crate) const PATIENCE: Duration = Duration::from_secs(30);
@@ -232,6 +233,15 @@ pub(crate) fn fetch_request(topic: &str, partition: i32, fetch: Fetch) -> FetchR
         .with_min_bytes(fetch.min_bytes)
         .with_max_bytes(fetch.max_bytes)
         .with_topics(vec![topic])
+}
+
+/// Names the topics of a request as its version does: by id from 13 on.
+pub(crate) fn name_topics(request: &mut FetchRequest, version: i16, id: Uuid) {
+    for topic in &mut request.topics {
+        if version >= 13 {
+            (topic.topic, topic.topic_id) = (TopicName::default(), id);
+        }
+    }
 }
 
 pub(crate) fn fetched(response: FetchResponse) -> PartitionData {

@@ -29,9 +29,10 @@ pub use envelope::EnvelopeError;
 pub use event::{Event, EventError};
 pub use record_batch::{
     BATCH_HEADER_LENGTH, BatchBuilder, BatchError, BatchErrorKind, BatchHeader, BatchKind, BatchOptions,
-    BatchSummary, Compression, DecompressionBudget, ProducerIdentity, Record, RecordHeaders, RecordIter,
-    Records, Retained, TimestampType, inspect, retain_records, set_base_offset, set_leader_epoch,
-    set_log_append_time, set_max_timestamp, split_batches, verify_crc, without_records,
+    BatchSummary, Compression, DecompressionBudget, Inspected, ProducerIdentity, Record, RecordFacts,
+    RecordHeaders, RecordIter, Records, Retained, TargetCompression, TimestampType, inspect, recompress,
+    retain_records, set_base_offset, set_leader_epoch, set_log_append_time, set_max_timestamp, split_batches,
+    verify_crc, without_records,
 };
 pub use slice::{Slice, SliceData, SliceLocation};
 pub use wal_object::{

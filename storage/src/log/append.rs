@@ -9,10 +9,13 @@ use bytes::{Bytes, BytesMut};
 use super::error::AppendError;
 use super::topic_config::TopicConfig;
 use crate::format::{
-    BATCH_HEADER_LENGTH, BatchHeader, BatchSummary, DecompressionBudget, TimestampType, inspect,
-    set_base_offset, set_leader_epoch, set_log_append_time, set_max_timestamp,
+    BATCH_HEADER_LENGTH, BatchHeader, BatchSummary, DecompressionBudget, Inspected, TimestampType,
+    recompress, set_base_offset, set_leader_epoch, set_log_append_time, set_max_timestamp,
 };
 use crate::ids::TopicPartition;
+
+/// As many records of a batch are named in an error.
+const NAMED_RECORDS_MAX: usize = 1000;
 
 /// One batch for one partition.
 #[derive(Clone, Debug)]
@@ -65,19 +68,18 @@ impl PreparedBatch {
         if header.base_offset != 0 {
             return Err(AppendError::NonZeroBaseOffset { found: header.base_offset });
         }
-        let max = config.max_message_bytes();
-        if header.size_bytes() > max {
-            return Err(AppendError::TooLarge { size: header.size_bytes(), max });
-        }
-        let summary = inspect(&batch, budget)?;
+        check_size(&header, config)?;
+        let inspected = Inspected::new(&batch, budget)?;
         check_attributes(&header)?;
-        if config.compacts() && summary.has_null_key {
-            return Err(AppendError::NullKey);
+        if config.compacts() && inspected.summary.has_null_key {
+            let records = inspected.records_where(NAMED_RECORDS_MAX, |record| !record.has_key);
+            return Err(AppendError::NullKey { records });
         }
         let timestamp_type = config.message_timestamp_type();
         if timestamp_type == TimestampType::CreateTime {
-            check_timestamps(&summary, config, now_ms)?;
+            check_timestamps(&inspected, config, now_ms)?;
         }
+        let (batch, summary) = compressed_for(config, batch, inspected)?;
         Ok(Self { topic_partition, summary, batch, timestamp_type })
     }
 
@@ -107,6 +109,29 @@ impl PreparedBatch {
     }
 }
 
+fn check_size(header: &BatchHeader, config: &TopicConfig) -> Result<(), AppendError> {
+    let (size, max) = (header.size_bytes(), config.max_message_bytes());
+    if size > max { Err(AppendError::TooLarge { size, max }) } else { Ok(()) }
+}
+
+/// The batch with the codec of its topic. As in Kafka, a batch that has that codec already is left
+/// alone whatever its level, and one that is written anew must still be within `max.message.bytes`.
+fn compressed_for(
+    config: &TopicConfig,
+    batch: Bytes,
+    inspected: Inspected,
+) -> Result<(Bytes, BatchSummary), AppendError> {
+    let mut summary = inspected.summary;
+    let current = summary.header.compression()?;
+    let Some(target) = config.compression().filter(|target| target.compression != current) else {
+        return Ok((batch, summary));
+    };
+    let batch = recompress(&batch, &inspected, target)?;
+    summary.header = BatchHeader::parse(&batch)?;
+    check_size(&summary.header, config)?;
+    Ok((batch, summary))
+}
+
 fn check_attributes(header: &BatchHeader) -> Result<(), AppendError> {
     if header.is_control() {
         return Err(AppendError::ControlBatch);
@@ -124,7 +149,8 @@ fn check_attributes(header: &BatchHeader) -> Result<(), AppendError> {
 }
 
 /// Records without a timestamp pass; the summary's minimum and maximum leave them out.
-fn check_timestamps(summary: &BatchSummary, config: &TopicConfig, now_ms: i64) -> Result<(), AppendError> {
+fn check_timestamps(inspected: &Inspected, config: &TopicConfig, now_ms: i64) -> Result<(), AppendError> {
+    let summary = &inspected.summary;
     if summary.null_timestamp_count == summary.record_count {
         return Ok(());
     }
@@ -132,7 +158,10 @@ fn check_timestamps(summary: &BatchSummary, config: &TopicConfig, now_ms: i64) -
     let max = now_ms.saturating_add(config.message_timestamp_after_max_ms());
     for timestamp in [summary.min_timestamp, summary.max_timestamp] {
         if timestamp < min || timestamp > max {
-            return Err(AppendError::InvalidTimestamp { timestamp, min, max });
+            let is_outside = |time: i64| !(min..=max).contains(&time);
+            let records =
+                inspected.records_where(NAMED_RECORDS_MAX, |record| record.timestamp.is_some_and(is_outside));
+            return Err(AppendError::InvalidTimestamp { timestamp, min, max, records });
         }
     }
     Ok(())

@@ -1,6 +1,7 @@
 //! Changes of state other than appends: each is a check against the assigned state that gives the
 //! events to commit. Pure.
 
+use std::collections::BTreeMap;
 use std::ops::Range;
 use std::sync::Arc;
 
@@ -9,6 +10,7 @@ use tokio::sync::oneshot;
 
 use super::assign::Assignment;
 use super::committer::{ChangeJob, ChangeOrder, ChangeReply};
+use super::config_change::ConfigChanges;
 use super::error::{
     AddPartitionsError, CommitOffsetError, CreateTopicError, DeleteRecordsError, PutSchemaError, TopicError,
     WriteError,
@@ -146,29 +148,6 @@ pub(super) fn delete_topic(topic_id: TopicId) -> Change<(), TopicError> {
     Change { order: ChangeOrder::AfterBatches, check: Box::new(check) }
 }
 
-/// Adds partitions to a topic in a log of so many shards, up to a count.
-pub(super) fn add_partitions(
-    topic_id: TopicId,
-    partition_count: i32,
-    shards: u32,
-    partitions_max: usize,
-) -> Change<(), AddPartitionsError> {
-    Change::any_place(move |state, _| {
-        let topic = state.topics.get(&topic_id).ok_or(AddPartitionsError::UnknownTopic)?;
-        let current = topic.partition_count;
-        if partition_count <= current {
-            return Err(AddPartitionsError::NotMore { current, requested: partition_count });
-        }
-        let new = usize::try_from(partition_count - current).expect("the number was just found positive");
-        if state.partition_count().saturating_add(new) > partitions_max {
-            return Err(AddPartitionsError::TooMany { max: partitions_max });
-        }
-        let shards = placement::spread(topic_id, current..partition_count, shards);
-        let event = PartitionsAdded { topic_id, partition_count, shards };
-        Ok((vec![Event::PartitionsAdded(event)], ()))
-    })
-}
-
 pub(super) fn set_topic_config(
     topic_id: TopicId,
     changes: Vec<(String, Option<String>)>,
@@ -179,6 +158,50 @@ pub(super) fn set_topic_config(
         let event = TopicConfigSet { topic_id, configs: changes.into_iter().collect() };
         Ok((vec![Event::TopicConfigSet(event)], ()))
     })
+}
+
+pub(super) fn alter_topic_config(topic_id: TopicId, changes: ConfigChanges) -> Change<(), TopicError> {
+    Change::any_place(move |state, _| {
+        let topic = state.topics.get(&topic_id).ok_or(TopicError::UnknownTopic)?;
+        let configs: BTreeMap<_, _> = changes.resolve(&topic.config)?.into_iter().collect();
+        let changes_nothing = configs.is_empty();
+        let event = Event::TopicConfigSet(TopicConfigSet { topic_id, configs });
+        Ok((if changes_nothing { Vec::new() } else { vec![event] }, ()))
+    })
+}
+
+/// Adds partitions to a topic in a log of so many shards.
+pub(super) fn add_partitions(
+    topic_id: TopicId,
+    partition_count: i32,
+    shards: u32,
+    shared: Arc<Shared>,
+) -> Change<(), AddPartitionsError> {
+    Change::any_place(move |state, _| {
+        let new = check_more_partitions(topic_id, partition_count, state, &shared.settings)?;
+        let shards = placement::spread(topic_id, new, shards);
+        let event = PartitionsAdded { topic_id, partition_count, shards };
+        Ok((vec![Event::PartitionsAdded(event)], ()))
+    })
+}
+
+/// The partitions that a topic would get in this state.
+pub(super) fn check_more_partitions(
+    topic_id: TopicId,
+    partition_count: i32,
+    state: &ShardState,
+    settings: &LogSettings,
+) -> Result<Range<i32>, AddPartitionsError> {
+    let current = state.topics.get(&topic_id).ok_or(AddPartitionsError::UnknownTopic)?.partition_count;
+    let added = usize::try_from(i64::from(partition_count) - i64::from(current)).unwrap_or(0);
+    if added == 0 {
+        return Err(AddPartitionsError::NotMore { current, requested: partition_count });
+    }
+    let max = settings.partitions_max;
+    if state.partition_count().saturating_add(added) > max {
+        return Err(AddPartitionsError::TooMany { max });
+    }
+    Ok(current..partition_count)
 }
 
 pub(super) fn commit_offsets(

@@ -44,14 +44,16 @@ pub enum AppendError {
     MissingSequence { producer_id: i64 },
     #[error("batch claims the timestamp type LogAppendTime, which only the log sets")]
     ForbiddenTimestampType,
+    /// With the numbers of the first such records in the batch.
     #[error("record timestamp {timestamp} is outside of {min} to {max}")]
-    InvalidTimestamp { timestamp: i64, min: i64, max: i64 },
+    InvalidTimestamp { timestamp: i64, min: i64, max: i64, records: Vec<i32> },
     #[error("transactional batch has no producer id or epoch")]
     TransactionWithoutProducer,
     #[error("producer {producer_id} has an open transaction, and the batch is not part of it")]
     NonTransactionalBatch { producer_id: i64 },
+    /// With the numbers of the first such records in the batch.
     #[error("a record has no key, and the topic keeps the newest record of each key")]
-    NullKey,
+    NullKey { records: Vec<i32> },
     #[error("sequence {found} of producer {producer_id} is out of order, expected {expected}")]
     OutOfOrderSequence { producer_id: i64, expected: i32, found: i32 },
     #[error("epoch {found} of producer {producer_id} is stale, the current one is {current}")]
@@ -95,7 +97,7 @@ pub enum TopicError {
 pub enum AddPartitionsError {
     #[error("unknown topic")]
     UnknownTopic,
-    #[error("topic has {current} partitions, and {requested} are no more than that")]
+    #[error("topic has {current} partitions, {requested} is not more")]
     NotMore { current: i32, requested: i32 },
     #[error("limit of {max} partitions reached")]
     TooMany { max: usize },

@@ -17,6 +17,7 @@ use super::align::align;
 use super::append::{Appended, PartitionAppend};
 use super::change;
 use super::changes::Changes;
+use super::config_change::ConfigChanges;
 use super::error::{
     AddPartitionsError, AppendError, CommitOffsetError, CreateTopicError, DeleteRecordsError,
     MaintenanceError, OpenError, PutSchemaError, TopicError, WriteError,
@@ -151,6 +152,11 @@ impl Log {
         &self.first().shared.cluster_id
     }
 
+    /// Where the log is, as a person would write it: a directory or a URL.
+    pub fn location(&self) -> &str {
+        self.environment.store.location()
+    }
+
     pub fn seams(&self) -> &Seams {
         &self.environment.seams
     }
@@ -192,14 +198,6 @@ impl Log {
         Ok(self.align_topic(topic_id).await?)
     }
 
-    /// Adds partitions to a topic, up to a count.
-    pub async fn add_partitions(&self, topic_id: TopicId, count: i32) -> Result<(), AddPartitionsError> {
-        let change =
-            change::add_partitions(topic_id, count, self.shard_count(), self.settings.partitions_max);
-        self.first().change(change).await?;
-        Ok(self.align_topic(topic_id).await?)
-    }
-
     /// Changes configs of a topic; `None` resets one to its default.
     pub async fn set_topic_config(
         &self,
@@ -223,6 +221,38 @@ impl Log {
             places.into_iter().zip(deleted).for_each(|(place, result)| results[place] = result);
         }
         Ok(results)
+    }
+
+    /// Changes the configuration of a topic, from what it is when the change is committed.
+    pub async fn alter_topic_config(
+        &self,
+        topic_id: TopicId,
+        changes: ConfigChanges,
+    ) -> Result<(), TopicError> {
+        self.first().change(change::alter_topic_config(topic_id, changes)).await?;
+        Ok(self.align_topic(topic_id).await?)
+    }
+
+    /// Gives a topic more partitions; `partition_count` is how many it then has.
+    pub async fn add_partitions(
+        &self,
+        topic_id: TopicId,
+        partition_count: i32,
+    ) -> Result<(), AddPartitionsError> {
+        let shared = self.first().shared.clone();
+        let change = change::add_partitions(topic_id, partition_count, self.shard_count(), shared);
+        self.first().change(change).await?;
+        Ok(self.align_topic(topic_id).await?)
+    }
+
+    /// Whether a topic could have so many partitions, without adding any.
+    pub fn check_add_partitions(
+        &self,
+        topic_id: TopicId,
+        partition_count: i32,
+    ) -> Result<(), AddPartitionsError> {
+        let state = self.first().shared.durable();
+        change::check_more_partitions(topic_id, partition_count, &state, &self.settings).map(drop)
     }
 
     /// Commits offsets of a group, each accepted or refused for itself, all accepted ones together.

@@ -17,6 +17,7 @@ mod change;
 mod changes;
 mod checkpoint;
 mod committer;
+mod config_change;
 mod error;
 mod fetch;
 mod handle;
@@ -53,6 +54,7 @@ mod tests;
 
 pub use append::{Appended, PartitionAppend};
 pub use changes::Changes;
+pub use config_change::{ConfigChanges, ConfigOperation};
 pub use error::{
     AddPartitionsError, AppendError, CommitOffsetError, CreateTopicError, DeleteRecordsError,
     EndTransactionError, FetchError, MaintenanceError, OpenError, PutSchemaError, TopicError, WriteError,
@@ -62,7 +64,7 @@ pub use handle::{CreateTopic, Log, LogStats, OffsetCommit, SHARDS_MAX};
 pub use health::Health;
 pub use repair::RepairReport;
 pub use settings::{LogSettings, MaintenanceSettings};
-pub use snapshot::{Bounds, Isolation, PartitionView, ShardStats, Snapshot};
+pub use snapshot::{ActiveProducer, Bounds, Isolation, PartitionView, ShardStats, Snapshot};
 pub use state::{
     AbortedRange, Block, CommittedOffset, InstalledSlice, MaxTimestamp, Placement, Schema, Topic,
 };

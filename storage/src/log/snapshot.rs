@@ -193,6 +193,21 @@ impl Bounds {
     }
 }
 
+/// An idempotent producer in one partition.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct ActiveProducer {
+    pub producer_id: i64,
+    pub producer_epoch: i16,
+    /// Of its newest batch in this epoch; -1 if there is none.
+    pub last_sequence: i32,
+    /// When its newest batch or marker was appended.
+    pub updated_at_ms: i64,
+    /// Of its newest transaction marker; -1 before the first.
+    pub coordinator_epoch: i32,
+    /// The first offset of its open transaction.
+    pub transaction_start: Option<i64>,
+}
+
 /// A run of blocks of a partition: those of one slice, or the tail.
 #[derive(Clone, Debug)]
 pub(super) enum BlockList {
@@ -329,6 +344,18 @@ impl PartitionView {
             }
         }
         usize::try_from(bytes).unwrap_or(usize::MAX)
+    }
+
+    /// The idempotent producers that the partition remembers, by their id.
+    pub fn producers(&self) -> impl Iterator<Item = ActiveProducer> {
+        self.state.producers.iter().map(|(producer_id, state)| ActiveProducer {
+            producer_id: *producer_id,
+            producer_epoch: state.producer_epoch,
+            last_sequence: state.batches.back().map_or(-1, |batch| batch.last_sequence),
+            updated_at_ms: state.updated_at_ms,
+            coordinator_epoch: state.coordinator_epoch,
+            transaction_start: self.state.open_transactions.get(producer_id).copied(),
+        })
     }
 
     /// The bytes of some blocks: whole batches, one after the other.

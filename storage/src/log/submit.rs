@@ -73,13 +73,14 @@ impl Checks {
     /// running for long goes to a thread of its own.
     async fn prepare(&self, first: &Shard, appends: Vec<PartitionAppend>) -> Prepared {
         let state = first.shared.durable();
+        let is_long = takes_long(&state, &appends);
         let check = {
             let shared = first.shared.clone();
             let now_ms = shared.seams.clock.now_ms();
             let budget = DecompressionBudget::new(shared.settings.decompressed_bytes_max);
             move |appends| check_all(&state, now_ms, budget, appends)
         };
-        if !takes_long(&appends) {
+        if !is_long {
             return check(appends);
         }
         let permit = self.long_checks.acquire().await.expect("the semaphore is never closed");
@@ -89,16 +90,19 @@ impl Checks {
     }
 }
 
-/// What batches decompress to is known only afterwards, so a small compressed one may be much work.
-fn takes_long(appends: &[PartitionAppend]) -> bool {
+/// What batches decompress to is known only afterwards, so a small compressed one may be much work,
+/// and so may one that is to be compressed.
+fn takes_long(state: &ShardState, appends: &[PartitionAppend]) -> bool {
     const COMPRESSED_BYTES: usize = 16 * 1024;
     const PLAIN_BYTES: usize = 1024 * 1024;
     let (mut compressed, mut plain) = (0, 0);
-    for PartitionAppend { batch, .. } in appends {
+    for PartitionAppend { topic_partition, batch } in appends {
+        let topic = state.topics.get(&topic_partition.topic_id);
+        let is_rewritten = topic.is_some_and(|topic| topic.config.compression().is_some());
         let header = BatchHeader::parse(batch);
         match header.and_then(|header| header.compression()) {
-            Ok(Compression::None) | Err(_) => plain += batch.len(),
-            Ok(_) => compressed += batch.len(),
+            Ok(Compression::None) | Err(_) if !is_rewritten => plain += batch.len(),
+            _ => compressed += batch.len(),
         }
     }
     compressed > COMPRESSED_BYTES || plain > PLAIN_BYTES

@@ -8,7 +8,7 @@ use std::collections::BTreeMap;
 
 use thiserror::Error;
 
-use crate::format::TimestampType;
+use crate::format::{Compression, TargetCompression, TimestampType};
 
 /// What a value looks like, by the words of Kafka's `ConfigDef.Type`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -27,6 +27,8 @@ pub struct ConfigEntry {
     pub name: &'static str,
     pub value: String,
     pub is_default: bool,
+    /// The value that it has when it is not set.
+    pub default: &'static str,
     pub kind: ConfigKind,
     pub documentation: &'static str,
     /// False for a config that is accepted and kept, but changes nothing yet.
@@ -40,6 +42,8 @@ pub enum ConfigError {
     Unknown { key: String },
     #[error("invalid value {value} for topic config {key}: {reason}")]
     Invalid { key: String, value: String, reason: String },
+    #[error("topic config {key} is not a list, so nothing can be added to it or taken from it")]
+    NotAList { key: String },
 }
 
 /// What the age of a record counts from.
@@ -56,6 +60,8 @@ enum Check {
     Boolean,
     /// Inclusive bounds.
     Int(i64, i64),
+    /// A number that stands for the default, or one within inclusive bounds.
+    IntOr(i64, i64, i64),
     Long(i64, i64),
     Double(f64, f64),
     OneOf(&'static [&'static str]),
@@ -95,6 +101,9 @@ const RETENTION_BYTES: &str = "retention.bytes";
 const RETENTION_MS: &str = "retention.ms";
 const RETENTION_REFERENCE: &str = "retention.reference";
 const CLEANUP_POLICY: &str = "cleanup.policy";
+const COMPRESSION_TYPE: &str = "compression.type";
+const GZIP_LEVEL: &str = "compression.gzip.level";
+const ZSTD_LEVEL: &str = "compression.zstd.level";
 const DELETE_RETENTION_MS: &str = "delete.retention.ms";
 const MAX_COMPACTION_LAG_MS: &str = "max.compaction.lag.ms";
 const MIN_COMPACTION_LAG_MS: &str = "min.compaction.lag.ms";
@@ -113,15 +122,20 @@ const SPECS: &[Spec] = &[
         Check::ListOf(&["compact", "delete"]),
         "delete old records by retention, keep the newest record of each key, or both",
     ),
-    spec("compression.gzip.level", "-1", Check::Int(-1, 9), "level for compression.type=gzip"),
-    spec("compression.lz4.level", "9", Check::Int(1, 17), "level for compression.type=lz4"),
     effective(
-        "compression.type",
-        "producer",
-        Check::OneOf(&["producer"]),
-        "batches are kept as the producer compressed them",
+        GZIP_LEVEL,
+        "-1",
+        Check::IntOr(-1, 1, 9),
+        "level for compression.type=gzip; -1 is the codec's default",
     ),
-    spec("compression.zstd.level", "3", Check::Int(-131_072, 22), "level for compression.type=zstd"),
+    spec("compression.lz4.level", "9", Check::Int(1, 17), "lz4 is written at its one level"),
+    effective(
+        COMPRESSION_TYPE,
+        "producer",
+        Check::OneOf(&["uncompressed", "zstd", "lz4", "snappy", "gzip", "producer"]),
+        "the codec that batches are kept with; producer keeps them as they came",
+    ),
+    effective(ZSTD_LEVEL, "3", Check::Int(-131_072, 22), "level for compression.type=zstd"),
     effective(
         DELETE_RETENTION_MS,
         "86400000",
@@ -263,12 +277,18 @@ impl TopicConfig {
         entries
     }
 
+    /// One config by its name; `None` if there is no such config.
+    pub fn entry_of(&self, name: &str) -> Option<ConfigEntry> {
+        find(name).map(|spec| self.entry(spec))
+    }
+
     fn entry(&self, spec: &Spec) -> ConfigEntry {
         let set = self.set.get(spec.name);
         ConfigEntry {
             name: spec.name,
             value: set.map_or(spec.default, String::as_str).to_owned(),
             is_default: set.is_none(),
+            default: spec.default,
             kind: kind(&spec.check),
             documentation: spec.documentation,
             effective: spec.effective,
@@ -288,6 +308,20 @@ impl TopicConfig {
     /// The largest batch that is accepted, in bytes as produced.
     pub fn max_message_bytes(&self) -> usize {
         usize::try_from(self.integer(MAX_MESSAGE_BYTES)).expect("the bounds of the config are 0 and i32::MAX")
+    }
+
+    /// The codec that batches are kept with; `None`: as the producer compressed them.
+    pub fn compression(&self) -> Option<TargetCompression> {
+        let level = |name| i32::try_from(self.integer(name)).ok();
+        let (compression, level) = match self.get(COMPRESSION_TYPE) {
+            "uncompressed" => (Compression::None, None),
+            "gzip" => (Compression::Gzip, level(GZIP_LEVEL).filter(|level| *level >= 0)),
+            "snappy" => (Compression::Snappy, None),
+            "lz4" => (Compression::Lz4, None),
+            "zstd" => (Compression::Zstd, level(ZSTD_LEVEL)),
+            _ => return None,
+        };
+        Some(TargetCompression { compression, level })
     }
 
     pub fn message_timestamp_type(&self) -> TimestampType {
@@ -370,7 +404,7 @@ fn find(name: &str) -> Option<&'static Spec> {
 fn kind(check: &Check) -> ConfigKind {
     match check {
         Check::Boolean => ConfigKind::Boolean,
-        Check::Int(..) => ConfigKind::Int,
+        Check::Int(..) | Check::IntOr(..) => ConfigKind::Int,
         Check::Long(..) => ConfigKind::Long,
         Check::Double(..) => ConfigKind::Double,
         Check::OneOf(_) => ConfigKind::String,
@@ -384,6 +418,10 @@ fn check(check: &Check, value: &str) -> Result<(), String> {
         Check::Int(low, high) | Check::Long(low, high) => match value.parse::<i64>() {
             Ok(number) if (*low..=*high).contains(&number) => Ok(()),
             _ => Err(format!("must be an integer from {low} to {high}")),
+        },
+        Check::IntOr(default, low, high) => match value.parse::<i64>() {
+            Ok(number) if number == *default || (*low..=*high).contains(&number) => Ok(()),
+            _ => Err(format!("must be {default}, or an integer from {low} to {high}")),
         },
         Check::Double(low, high) => match value.parse::<f64>() {
             Ok(number) if (*low..=*high).contains(&number) => Ok(()),
@@ -440,6 +478,19 @@ mod tests {
         assert_eq!(policies("compact"), (true, false));
         assert_eq!(policies("compact, delete"), (true, true));
         assert_eq!(policies("delete"), (false, true));
+    }
+
+    #[test]
+    fn a_topic_may_ask_for_a_codec_and_its_level() {
+        let target = |pairs: &[(&str, &str)]| TopicConfig::parse(&configs(pairs)).unwrap().compression();
+        let expected = |compression, level| Some(TargetCompression { compression, level });
+        assert_eq!(target(&[]), None);
+        assert_eq!(target(&[("compression.type", "uncompressed")]), expected(Compression::None, None));
+        assert_eq!(target(&[("compression.type", "gzip")]), expected(Compression::Gzip, None));
+        assert_eq!(target(&[("compression.type", "zstd")]), expected(Compression::Zstd, Some(3)));
+        let level = [("compression.type", "gzip"), ("compression.gzip.level", "9")];
+        assert_eq!(target(&level), expected(Compression::Gzip, Some(9)));
+        assert!(TopicConfig::parse(&configs(&[("compression.gzip.level", "0")])).is_err());
     }
 
     #[test]

@@ -47,6 +47,7 @@ public final class ClientCheck {
         checks.check("java asks for a time after all records", checks::timeAfterAll);
         checks.check("java group commits and goes on", checks::groupGoesOn);
         checks.check("java admin creates, describes and deletes", checks::admin);
+        checks.check("java goes on in a topic that was created again", checks::topicCreatedAgain);
         System.exit(checks.failed ? 1 : 0);
     }
 
@@ -187,6 +188,24 @@ public final class ClientCheck {
             same(49L, greatest);
             admin.deleteTopics(List.of("java_admin")).all().get(30, TimeUnit.SECONDS);
             same(false, admin.listTopics().names().get(30, TimeUnit.SECONDS).contains("java_admin"));
+        }
+    }
+
+    /** The fetch session of the consumer names the old topic by its id. */
+    private void topicCreatedAgain() throws Exception {
+        NewTopic topic = new NewTopic("java_again", 1, (short) 1).configs(Map.of("compression.type", "zstd"));
+        TopicPartition partition = new TopicPartition("java_again", 0);
+        try (Admin admin = Admin.create(Map.of("bootstrap.servers", bootstrap));
+             KafkaConsumer<String, String> consumer = consumer("java")) {
+            consumer.assign(Set.of(partition));
+            for (int count : List.of(10, 5)) {
+                admin.createTopics(List.of(topic)).all().get(30, TimeUnit.SECONDS);
+                produce("java_again", "gzip", count, "of " + count + ": ");
+                List<ConsumerRecord<String, String>> records = take(consumer, count);
+                same(count, records.size());
+                same("of " + count + ": 0", records.get(0).value());
+                admin.deleteTopics(List.of("java_again")).all().get(30, TimeUnit.SECONDS);
+            }
         }
     }
 }

@@ -8,11 +8,10 @@ use bytes::Bytes;
 use super::compression::{Compression, compress};
 use super::error::BatchError;
 use super::varint::{put_varint, put_varlong, varint_length};
-use super::{BATCH_HEADER_LENGTH, CONTROL_BIT, LENGTH_PREFIX, NO_TIMESTAMP, TRANSACTIONAL_BIT, set_crc};
-
-/// The most bytes of uncompressed records in one built batch: far below what the 32-bit length
-/// field holds, so that no codec's worst case overflows it.
-const MAX_BODY_LENGTH: usize = 1 << 30;
+use super::{
+    BATCH_HEADER_LENGTH, CONTROL_BIT, LENGTH_PREFIX, MAX_BODY_LENGTH, NO_TIMESTAMP, TRANSACTIONAL_BIT,
+    set_crc,
+};
 
 /// What the records of a batch are.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]

@@ -229,26 +229,40 @@ fn zstd_first_capacity(input: &[u8], remaining: usize) -> usize {
     wanted.min(most).min(remaining)
 }
 
-/// Compresses the records of a batch. Snappy is written raw, which every client reads.
+/// Compresses the records of a batch at the codec's default level.
 pub(super) fn compress(compression: Compression, input: Vec<u8>) -> Vec<u8> {
-    const IN_MEMORY: &str = "writing to memory does not fail";
     match compression {
         Compression::None => input,
+        compression => compress_at(compression, None, &input),
+    }
+}
+
+/// Compresses the records of a batch. Snappy is written raw, which every client reads. A level is for
+/// gzip and zstd alone; `None` is the codec's default.
+pub(super) fn compress_at(compression: Compression, level: Option<i32>, input: &[u8]) -> Vec<u8> {
+    const IN_MEMORY: &str = "writing to memory does not fail";
+    match compression {
+        Compression::None => input.to_vec(),
         Compression::Gzip => {
-            let mut encoder = GzEncoder::new(Vec::new(), flate2::Compression::default());
-            encoder.write_all(&input).expect(IN_MEMORY);
+            let level = level.and_then(|level| u32::try_from(level).ok());
+            let level = level.map_or_else(flate2::Compression::default, flate2::Compression::new);
+            let mut encoder = GzEncoder::new(Vec::new(), level);
+            encoder.write_all(input).expect(IN_MEMORY);
             encoder.finish().expect(IN_MEMORY)
         }
         Compression::Snappy => {
-            snap::raw::Encoder::new().compress_vec(&input).expect("records are below snappy's 4 GiB")
+            snap::raw::Encoder::new().compress_vec(input).expect("records are below snappy's 4 GiB")
         }
         Compression::Lz4 => {
             // Kafka's reader wants independent blocks.
             let frame = FrameInfo::new().block_mode(BlockMode::Independent).block_size(BlockSize::Max64KB);
             let mut encoder = FrameEncoder::with_frame_info(frame, Vec::new());
-            encoder.write_all(&input).expect(IN_MEMORY);
+            encoder.write_all(input).expect(IN_MEMORY);
             encoder.finish().expect(IN_MEMORY)
         }
-        Compression::Zstd => zstd::bulk::compress(&input, zstd::DEFAULT_COMPRESSION_LEVEL).expect(IN_MEMORY),
+        Compression::Zstd => {
+            let level = level.unwrap_or(zstd::DEFAULT_COMPRESSION_LEVEL);
+            zstd::bulk::compress(input, level).expect(IN_MEMORY)
+        }
     }
 }

@@ -26,8 +26,8 @@ pub use builder::{BatchBuilder, BatchKind, BatchOptions, HeaderRef, ProducerIden
 pub use compression::{Compression, DecompressionBudget, UnknownCompression};
 pub use error::{BatchError, BatchErrorKind};
 pub use records::{Record, RecordHeaderIter, RecordHeaders, RecordIter, Records};
-pub use retain::{Retained, retain_records, without_records};
-pub use validate::{BatchSummary, inspect};
+pub use retain::{Retained, TargetCompression, recompress, retain_records, without_records};
+pub use validate::{BatchSummary, Inspected, RecordFacts, inspect};
 
 /// Bytes before the records.
 pub const BATCH_HEADER_LENGTH: usize = 61;
@@ -36,6 +36,10 @@ pub const BATCH_HEADER_LENGTH: usize = 61;
 const LENGTH_PREFIX: usize = 12;
 /// The smallest length that the length field can hold: a header and no records.
 const MIN_BATCH_LENGTH: i32 = (BATCH_HEADER_LENGTH - LENGTH_PREFIX) as i32;
+
+/// The most bytes of uncompressed records in one batch that is written here: far below what the
+/// 32-bit length field holds, so that no codec's worst case overflows it.
+const MAX_BODY_LENGTH: usize = 1 << 30;
 
 const LEADER_EPOCH_AT: usize = 12;
 const MAGIC_AT: usize = 16;

@@ -1,4 +1,4 @@
-//! Takes records out of a batch, as log cleaning does.
+//! Writes a batch anew: without some of its records, as log cleaning does, or with another codec.
 //!
 //! Invariant: the records that are left keep their bytes, offsets and times, and the batch keeps its
 //! base offset, its last offset delta and its producer; only counts, the greatest timestamp, lengths
@@ -6,11 +6,12 @@
 
 use bytes::{Bytes, BytesMut};
 
-use super::compression::{DecompressionBudget, compress};
+use super::compression::{Compression, DecompressionBudget, compress, compress_at};
 use super::records::{Record, Records};
+use super::validate::Inspected;
 use super::{
     ATTRIBUTES_AT, BATCH_HEADER_LENGTH, BatchError, BatchHeader, COMPRESSION_MASK, LENGTH_PREFIX,
-    MAX_TIMESTAMP_AT, NO_TIMESTAMP, RECORD_COUNT_AT, TimestampType, array, set_crc,
+    MAX_BODY_LENGTH, MAX_TIMESTAMP_AT, NO_TIMESTAMP, RECORD_COUNT_AT, TimestampType, array, set_crc,
 };
 
 /// What is left of a batch.
@@ -59,6 +60,31 @@ pub fn retain_records(
     Ok(Retained::Some(with_body(batch, header.attributes, record_count, max_timestamp, &body)))
 }
 
+/// The codec of a batch, and its level; `None` is the codec's default.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct TargetCompression {
+    pub compression: Compression,
+    pub level: Option<i32>,
+}
+
+/// The same batch with another codec. Its greatest timestamp is that of its records.
+///
+/// # Errors
+/// Records that are too large for one batch without their compression.
+pub fn recompress(
+    batch: &Bytes,
+    inspected: &Inspected,
+    target: TargetCompression,
+) -> Result<Bytes, BatchError> {
+    if inspected.body.len() > MAX_BODY_LENGTH {
+        return Err(BatchError::BuilderFull { max: MAX_BODY_LENGTH });
+    }
+    let summary = &inspected.summary;
+    let attributes = (summary.header.attributes & !COMPRESSION_MASK) | i16::from(target.compression.id());
+    let body = compress_at(target.compression, target.level, &inspected.body);
+    Ok(with_body(batch, attributes, summary.record_count, summary.max_timestamp, &body))
+}
+
 /// A batch with the place and the producer of this one, and no records (as Kafka's
 /// `DefaultRecordBatch.writeEmptyHeader`). `batch` is one whole batch.
 pub fn without_records(batch: &Bytes) -> Bytes {
@@ -68,7 +94,7 @@ pub fn without_records(batch: &Bytes) -> Bytes {
 
 fn with_body(batch: &Bytes, attributes: i16, record_count: i32, max_timestamp: i64, body: &[u8]) -> Bytes {
     let size = BATCH_HEADER_LENGTH + body.len();
-    let length = i32::try_from(size - LENGTH_PREFIX).expect("a part of a batch is no larger than a batch");
+    let length = i32::try_from(size - LENGTH_PREFIX).expect("the body is bounded far below 2 GiB");
     let mut rebuilt = BytesMut::with_capacity(size);
     rebuilt.extend_from_slice(&batch[..BATCH_HEADER_LENGTH]);
     rebuilt.extend_from_slice(body);
@@ -142,5 +168,44 @@ mod tests {
         assert_eq!((header.base_offset, header.last_offset(), header.record_count), (40, 44, 0));
         assert_eq!((header.producer_id, header.max_timestamp), (7, -1));
         assert!(header.is_transactional());
+    }
+
+    #[test]
+    fn another_codec_changes_nothing_but_the_bytes_of_the_records() {
+        for from in Compression::ALL {
+            let mut batch = BytesMut::from(&batch(from)[..]);
+            set_base_offset(&mut batch, 0);
+            let batch = batch.freeze();
+            let inspected = Inspected::new(&batch, &mut budget()).unwrap();
+            for (compression, level) in
+                Compression::ALL.into_iter().flat_map(|to| [(to, None), (to, Some(1))])
+            {
+                let target = TargetCompression { compression, level };
+                let rewritten = recompress(&batch, &inspected, target).unwrap();
+                let again = Inspected::new(&rewritten, &mut budget()).unwrap();
+                assert_eq!(again.summary.header.compression(), Ok(compression));
+                assert_eq!(again.body, inspected.body);
+                let expected = BatchHeader {
+                    batch_length: again.summary.header.batch_length,
+                    crc: again.summary.header.crc,
+                    attributes: again.summary.header.attributes,
+                    ..inspected.summary.header
+                };
+                assert_eq!(again.summary.header, expected, "{from} to {compression}");
+                assert!(again.summary.header.is_transactional());
+            }
+        }
+    }
+
+    #[test]
+    fn records_are_found_by_their_time_and_key() {
+        let mut builder = BatchBuilder::new(BatchOptions::default());
+        for (timestamp, key) in [(Some(5), None), (None, Some(&b"k"[..])), (Some(9), None)] {
+            builder.append(timestamp, key, None, &[]).unwrap();
+        }
+        let inspected = Inspected::new(&builder.finish(), &mut budget()).unwrap();
+        assert_eq!(inspected.records_where(10, |record| !record.has_key), [0, 2]);
+        assert_eq!(inspected.records_where(1, |record| !record.has_key), [0]);
+        assert_eq!(inspected.records_where(10, |record| record.timestamp == Some(9)), [2]);
     }
 }

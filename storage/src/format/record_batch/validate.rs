@@ -28,19 +28,56 @@ pub struct BatchSummary {
     pub has_null_key: bool,
 }
 
-/// Checks one produced batch as a whole: magic, length, CRC, counts, codec, and every record.
+/// A batch that passed, with its records as they are without compression.
+#[derive(Clone, Debug)]
+pub struct Inspected {
+    pub summary: BatchSummary,
+    pub(super) body: Bytes,
+}
+
+/// The time and the key of a record of an inspected batch.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct RecordFacts {
+    pub timestamp: Option<i64>,
+    pub has_key: bool,
+}
+
+impl Inspected {
+    /// Checks one produced batch as a whole: magic, length, CRC, counts, codec, and every record.
+    ///
+    /// # Errors
+    /// The first rule that is broken: shape and CRC come before counts, counts before codec and records.
+    pub fn new(batch: &Bytes, budget: &mut DecompressionBudget) -> Result<Self, BatchError> {
+        verify_crc(batch)?;
+        let header = BatchHeader::parse(batch)?;
+        let BatchHeader { record_count, last_offset_delta, .. } = header;
+        if record_count == 0 || i64::from(last_offset_delta) + 1 != i64::from(record_count) {
+            return Err(BatchError::CountMismatch { record_count, last_offset_delta });
+        }
+        let body = body_of(batch, &header, budget)?;
+        Ok(Self { summary: summarize(header, &body)?, body })
+    }
+
+    /// The numbers of the first records of which something is true, at most `count_max`.
+    pub fn records_where(&self, count_max: usize, is_wanted: impl Fn(RecordFacts) -> bool) -> Vec<i32> {
+        const PASSED: &str = "every record was read when the batch was inspected";
+        let header = &self.summary.header;
+        let mut reader = Reader::new(&self.body, 0);
+        let mut facts = || {
+            let record = parse_record(&self.body, &mut reader).expect(PASSED);
+            let timestamp = header.timestamp(record.timestamp_delta).expect(PASSED);
+            RecordFacts { timestamp, has_key: record.key.is_some() }
+        };
+        (0..self.summary.record_count).filter(|_| is_wanted(facts())).take(count_max).collect()
+    }
+}
+
+/// [`Inspected::new`] for those who need the summary alone.
 ///
 /// # Errors
-/// The first rule that is broken: shape and CRC come before counts, counts before codec and records.
+/// The same.
 pub fn inspect(batch: &Bytes, budget: &mut DecompressionBudget) -> Result<BatchSummary, BatchError> {
-    verify_crc(batch)?;
-    let header = BatchHeader::parse(batch)?;
-    let BatchHeader { record_count, last_offset_delta, .. } = header;
-    if record_count == 0 || i64::from(last_offset_delta) + 1 != i64::from(record_count) {
-        return Err(BatchError::CountMismatch { record_count, last_offset_delta });
-    }
-    let body = body_of(batch, &header, budget)?;
-    summarize(header, &body)
+    Inspected::new(batch, budget).map(|inspected| inspected.summary)
 }
 
 fn summarize(header: BatchHeader, body: &[u8]) -> Result<BatchSummary, BatchError> {

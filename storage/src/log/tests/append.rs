@@ -209,3 +209,49 @@ async fn a_waiting_reader_is_woken_by_an_append_to_its_partition() {
     changes.changed().await;
     assert_eq!(view(&log, events).bounds().high_watermark, 1);
 }
+
+#[tokio::test]
+async fn batches_are_kept_with_the_codec_of_their_topic() {
+    let store = memory();
+    let log = open(&store).await;
+    for (topic, codec) in
+        [("uncompressed", Compression::None), ("gzip", Compression::Gzip), ("zstd", Compression::Zstd)]
+    {
+        let events = create(&log, topic, 1, &[("compression.type", topic)]).await;
+        for from in Compression::ALL {
+            append(&log, events, compressed(from, &[T, T + 5, T + 1])).await.unwrap();
+        }
+        let fetched = fetch(&log, events, 0).await;
+        let expected: Vec<_> =
+            (0..15).map(|offset| (offset, Some(T + [0, 5, 1][offset as usize % 3]))).collect();
+        assert_eq!(records(&fetched), expected);
+        for batch in &fetched.batches {
+            assert_eq!(BatchHeader::parse(batch).unwrap().compression(), Ok(codec));
+            crate::format::verify_crc(batch).unwrap();
+        }
+    }
+}
+
+#[tokio::test]
+async fn a_batch_that_is_too_large_with_the_codec_of_its_topic_is_refused() {
+    let store = memory();
+    let log = open(&store).await;
+    let limits = [("compression.type", "uncompressed"), ("max.message.bytes", "5000")];
+    let events = create(&log, "events", 1, &limits).await;
+    let mut builder =
+        BatchBuilder::new(BatchOptions { compression: Compression::Zstd, ..BatchOptions::default() });
+    builder.append(Some(T), None, Some(&[0; 40_000]), &[]).unwrap();
+    let refused = append(&log, events, builder.finish()).await;
+    assert!(matches!(refused, Err(AppendError::TooLarge { max: 5000, .. })), "{refused:?}");
+}
+
+#[tokio::test]
+async fn records_out_of_the_bounds_of_time_are_named() {
+    let store = memory();
+    let log = open(&store).await;
+    let events = create(&log, "events", 1, &[("message.timestamp.before.max.ms", "1000")]).await;
+    let now = Seams::system().clock.now_ms();
+    let refused = append(&log, events, batch(&[now, T, now, T + 1])).await;
+    let Err(AppendError::InvalidTimestamp { records, .. }) = refused else { panic!("{refused:?}") };
+    assert_eq!(records, [1, 3]);
+}

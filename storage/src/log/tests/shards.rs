@@ -124,7 +124,7 @@ async fn what_shard_0_decided_before_a_crash_reaches_the_others_at_the_next_open
     let configs = [("retention.ms", None), ("max.message.bytes", Some("900"))];
     let configs = configs.map(|(key, value)| (key.to_owned(), value.map(str::to_owned)));
     first.change(change::set_topic_config(changed.topic_id, configs.to_vec())).await.unwrap();
-    first.change(change::add_partitions(changed.topic_id, 6, 3, 100)).await.unwrap();
+    first.change(change::add_partitions(changed.topic_id, 6, 3, first.shared.clone())).await.unwrap();
     let empty = view(&log, TopicPartition::new(created, 1)).bounds();
     assert_eq!((empty.high_watermark, empty.log_start_offset), (0, 0), "it is there, and nothing is in it");
     drop(log);

@@ -1,7 +1,10 @@
 //! Topics, configs, groups, producer ids and schemas: state that the log keeps beside records.
 
 use super::*;
-use crate::log::{CommitOffsetError, CreateTopicError, OffsetCommit, PutSchemaError, TopicError};
+use crate::log::{
+    AddPartitionsError, CommitOffsetError, ConfigChanges, ConfigOperation, CreateTopicError, OffsetCommit,
+    PutSchemaError, TopicError,
+};
 
 fn new_topic(name: &str, partitions: i32) -> CreateTopic {
     CreateTopic { name: name.to_owned(), partitions, configs: BTreeMap::new() }
@@ -151,4 +154,47 @@ async fn configs_change_and_go_back_to_their_defaults() {
     assert_eq!(log.snapshot().topic("events").unwrap().config.max_message_bytes(), 77);
     log.set_topic_config(id, vec![("max.message.bytes".to_owned(), None)]).await.unwrap();
     assert_eq!(log.snapshot().topic("events").unwrap().config.max_message_bytes(), 1_048_588);
+}
+
+#[tokio::test]
+async fn a_topic_grows_and_never_shrinks() {
+    let store = memory();
+    let log = open(&store).await;
+    let events = create(&log, "events", 2, &[]).await;
+    append(&log, events, batch(&[T])).await.unwrap();
+    log.add_partitions(events.topic_id, 5).await.unwrap();
+    let added = TopicPartition::new(events.topic_id, 4);
+    append(&log, added, batch(&[T])).await.unwrap();
+    for requested in [5, 1, -7, i32::MIN] {
+        let not_more = Err(AddPartitionsError::NotMore { current: 5, requested });
+        assert_eq!(log.check_add_partitions(events.topic_id, requested), not_more);
+        assert_eq!(log.add_partitions(events.topic_id, requested).await, not_more);
+    }
+    let too_many = log.add_partitions(events.topic_id, i32::MAX).await;
+    assert!(matches!(too_many, Err(AddPartitionsError::TooMany { .. })));
+    let log = reopen(&store, log).await;
+    assert_eq!(log.snapshot().topic("events").unwrap().partition_count, 5);
+    let ends = [events, added].map(|partition| view(&log, partition).bounds().high_watermark);
+    assert_eq!(ends, [1, 1]);
+    log.delete_topic(events.topic_id).await.unwrap();
+    assert_eq!(log.add_partitions(events.topic_id, 6).await, Err(AddPartitionsError::UnknownTopic));
+}
+
+#[tokio::test]
+async fn additions_to_a_list_at_the_same_time_are_all_kept() {
+    let store = memory();
+    let log = open(&store).await;
+    let events = create(&log, "events", 1, &[("leader.replication.throttled.replicas", "0:0")]).await;
+    let add = |item: &str| {
+        let operation = ConfigOperation::Append(item.to_owned());
+        let changes =
+            ConfigChanges::Each(vec![("leader.replication.throttled.replicas".to_owned(), operation)]);
+        log.alter_topic_config(events.topic_id, changes)
+    };
+    let (first, second) = tokio::join!(add("1:0"), add("2:0"));
+    assert_eq!((first, second), (Ok(()), Ok(())));
+    let log = reopen(&store, log).await;
+    let topic = log.snapshot().topic("events").unwrap().clone();
+    let entry = topic.config.entry_of("leader.replication.throttled.replicas").unwrap();
+    assert_eq!(entry.value.split(',').count(), 3, "{}", entry.value);
 }

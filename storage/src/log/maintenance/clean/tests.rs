@@ -211,7 +211,7 @@ async fn a_record_without_a_key_is_refused() {
     let mut builder = BatchBuilder::new(BatchOptions::default());
     builder.append(Some(T), Some(b"a"), None, &[]).unwrap();
     builder.append(Some(T), None, Some(b"value"), &[]).unwrap();
-    assert_eq!(append(&log, id, builder.finish()).await, Err(AppendError::NullKey));
+    assert_eq!(append(&log, id, builder.finish()).await, Err(AppendError::NullKey { records: vec![1] }));
 }
 
 #[tokio::test(start_paused = true)]
