@@ -15,9 +15,10 @@ use super::change;
 use super::changes::Changes;
 use super::committer::{AppendJob, AppendResults, ChangeJob, Command, Committer, CommitterSettings};
 use super::error::{
-    AppendError, CommitOffsetError, CreateTopicError, DeleteRecordsError, MaintenanceError, OpenError,
-    PutSchemaError, TopicError, WriteError,
+    AppendError, ChangeGroupError, CommitOffsetError, CreateTopicError, DeleteRecordsError, MaintenanceError,
+    OpenError, PutSchemaError, TopicError, WriteError,
 };
+use super::group_change::{self, GroupChange};
 use super::health::Health;
 use super::maintenance::{Maintainer, Request};
 use super::open;
@@ -248,6 +249,16 @@ impl Log {
         partitions: Option<Vec<TopicPartition>>,
     ) -> Result<(), WriteError> {
         self.change(change::delete_group_offsets(group.to_owned(), partitions)).await
+    }
+
+    /// Changes a group that has the expected revision (0: none yet); gives its revision after it.
+    pub async fn change_group(
+        &self,
+        group: &str,
+        expected_revision: u64,
+        change: GroupChange,
+    ) -> Result<u64, ChangeGroupError> {
+        self.change(group_change::change_group(group.to_owned(), expected_revision, change)).await
     }
 
     /// Gives out producer ids that were never given out before.

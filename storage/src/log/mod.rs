@@ -18,6 +18,7 @@ mod checkpoint;
 mod committer;
 mod error;
 mod fetch;
+mod group_change;
 mod handle;
 mod health;
 mod keys;
@@ -50,16 +51,20 @@ mod tests;
 pub use append::{Appended, PartitionAppend};
 pub use changes::Changes;
 pub use error::{
-    AppendError, CommitOffsetError, CreateTopicError, DeleteRecordsError, EndTransactionError, FetchError,
-    MaintenanceError, OpenError, PutSchemaError, TopicError, WriteError,
+    AppendError, ChangeGroupError, CommitOffsetError, CreateTopicError, DeleteRecordsError,
+    EndTransactionError, FetchError, MaintenanceError, OpenError, PutSchemaError, TopicError, WriteError,
 };
 pub use fetch::{AbortedTransaction, FetchOptions, Fetched, FirstBatch};
+pub use group_change::GroupChange;
 pub use handle::{CreateTopic, Log, LogStats, OffsetCommit, PendingAppend};
 pub use health::Health;
 pub use repair::RepairReport;
 pub use settings::{LogSettings, MaintenanceSettings};
 pub use snapshot::{Bounds, Isolation, PartitionView, ShardStats, Snapshot};
-pub use state::{AbortedRange, Block, CommittedOffset, InstalledSlice, MaxTimestamp, Schema, Topic};
+pub use state::{
+    AbortedRange, Block, CommittedOffset, ConsumerGroup, GroupBody, GroupState, InstalledSlice, MaxTimestamp,
+    Schema, Topic,
+};
 pub use time_lookup::TimestampedOffset;
 pub use topic_config::{ConfigEntry, ConfigError, ConfigKind, RetentionReference, TopicConfig};
 pub use transactions::{EndTransaction, EndedTransaction, GroupOffsets};

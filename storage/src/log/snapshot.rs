@@ -10,7 +10,9 @@ use super::error::FetchError;
 use super::pinned::PinnedState;
 use super::reader::BlockReader;
 use super::shared::Shared;
-use super::state::{AbortedRange, Block, CommittedOffset, InstalledSlice, PartitionState, Schema, Topic};
+use super::state::{
+    AbortedRange, Block, CommittedOffset, GroupState, InstalledSlice, PartitionState, Schema, Topic,
+};
 use crate::ids::{ShardId, TopicId, TopicPartition, WalPosition};
 
 #[derive(Clone, Debug)]
@@ -61,6 +63,27 @@ impl Snapshot {
     pub fn group_offsets(&self, group: &str) -> impl Iterator<Item = (TopicPartition, &CommittedOffset)> {
         let offsets = self.state.groups.get(group).into_iter().flat_map(|offsets| offsets.iter());
         offsets.map(|(partition, offset)| (*partition, offset))
+    }
+
+    /// What is known of a group apart from its offsets.
+    pub fn group(&self, group: &str) -> Option<&Arc<GroupState>> {
+        self.state.group_states.get(group)
+    }
+
+    /// Groups with members, or that had some, by name.
+    pub fn group_states(&self) -> impl Iterator<Item = (&str, &Arc<GroupState>)> {
+        self.state.group_states.iter().map(|(group, state)| (group.as_str(), state))
+    }
+
+    /// About how many groups there are: those with offsets, or those with members, whichever are more.
+    pub fn group_count(&self) -> usize {
+        self.state.groups.len().max(self.state.group_states.len())
+    }
+
+    /// Whether something of a group was not needed since a time.
+    pub fn has_expired(&self, group: &str, since_ms: i64) -> bool {
+        let expired = self.state.expired_offsets(group, since_ms).len();
+        expired > 0 || self.state.is_group_expired(group, expired, since_ms)
     }
 
     pub fn schema(&self, topic_id: TopicId, kind: &str) -> Option<&Schema> {

@@ -7,6 +7,7 @@
 //! one, so an object means the same to both.
 
 mod apply;
+mod group;
 mod objects;
 mod partition;
 mod producer;
@@ -18,6 +19,7 @@ use bytes::Bytes;
 use imbl::OrdMap;
 
 pub(super) use apply::Commit;
+pub use group::{ConsumerGroup, GroupBody, GroupState};
 pub(super) use objects::{Garbage, SegmentState, SegmentsState};
 pub use partition::{AbortedRange, Block, InstalledSlice, MaxTimestamp, PartitionState};
 pub use producer::{ProducerBatch, ProducerState, SequenceCheck};
@@ -49,6 +51,8 @@ pub struct ShardState {
     pub(super) topic_ids: OrdMap<String, TopicId>,
     pub(super) partitions: OrdMap<TopicPartition, Arc<PartitionState>>,
     pub(super) groups: OrdMap<String, OrdMap<TopicPartition, CommittedOffset>>,
+    /// Members and assignments of groups. A group that only has offsets is not in it.
+    pub(super) group_states: OrdMap<String, Arc<GroupState>>,
     pub(super) schemas: OrdMap<(TopicId, String), Schema>,
     pub(super) next_producer_id: i64,
     /// Producers of all partitions.
