@@ -23,6 +23,7 @@ pub(crate) enum ErrorCode {
     MessageTooLarge = 10,
     OffsetMetadataTooLarge = 12,
     CoordinatorNotAvailable = 15,
+    NotCoordinator = 16,
     InvalidTopicException = 17,
     InvalidRequiredAcks = 21,
     IllegalGeneration = 22,
@@ -48,6 +49,8 @@ pub(crate) enum ErrorCode {
     InvalidTxnState = 48,
     TransactionalIdAuthorizationFailed = 53,
     KafkaStorageError = 56,
+    NonEmptyGroup = 68,
+    GroupIdNotFound = 69,
     FetchSessionIdNotFound = 70,
     InvalidFetchSessionEpoch = 71,
     FencedLeaderEpoch = 74,
@@ -55,9 +58,16 @@ pub(crate) enum ErrorCode {
     UnsupportedCompressionType = 76,
     MemberIdRequired = 79,
     GroupMaxSizeReached = 81,
+    FencedInstanceId = 82,
+    GroupSubscribedToTopic = 86,
     InvalidRecord = 87,
     UnknownTopicId = 100,
+    FencedMemberEpoch = 110,
+    UnreleasedInstanceId = 111,
+    UnsupportedAssignor = 112,
+    StaleMemberEpoch = 113,
     UnsupportedEndpointType = 115,
+    InvalidRegularExpression = 128,
 }
 
 impl ErrorCode {
@@ -171,6 +181,17 @@ impl From<GroupError> for ErrorCode {
             GroupError::InvalidSessionTimeout => Self::InvalidSessionTimeout,
             GroupError::InvalidGroupId => Self::InvalidGroupId,
             GroupError::TooManyGroups => Self::CoordinatorNotAvailable,
+            GroupError::FencedInstance => Self::FencedInstanceId,
+            GroupError::GroupNotFound => Self::GroupIdNotFound,
+            GroupError::NonEmpty => Self::NonEmptyGroup,
+            GroupError::InvalidRequest(_) | GroupError::TooLarge { .. } => Self::InvalidRequest,
+            GroupError::FencedMemberEpoch { .. } => Self::FencedMemberEpoch,
+            GroupError::StaleMemberEpoch { .. } => Self::StaleMemberEpoch,
+            GroupError::UnreleasedInstance { .. } => Self::UnreleasedInstanceId,
+            GroupError::UnsupportedAssignor { .. } => Self::UnsupportedAssignor,
+            GroupError::InvalidRegex { .. } => Self::InvalidRegularExpression,
+            GroupError::UnsupportedVersion => Self::UnsupportedVersion,
+            GroupError::NotCoordinator => Self::NotCoordinator,
         }
     }
 }

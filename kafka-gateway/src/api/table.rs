@@ -1,14 +1,15 @@
 //! The table of the APIs that are served, in the order of their keys.
 //!
 //! Versions are those of Apache Kafka 4.1, capped where something is missing here: topic ids in
-//! Produce and Fetch, static group members, the consumer group protocol of KIP-848.
+//! Produce and Fetch.
 
 use kafka_protocol::messages::ApiKey;
 
 use super::{
-    Api, Turn, answer_with, api_versions, create_topics, delete_records, delete_topics, describe_cluster,
-    describe_configs, fetch, find_coordinator, heartbeat, init_producer_id, join_group, leave_group,
-    list_offsets, metadata, offset_commit, offset_fetch, offset_for_leader_epoch, produce, sync_group,
+    Api, Turn, answer_with, api_versions, consumer_group_describe, consumer_group_heartbeat, create_topics,
+    delete_groups, delete_records, delete_topics, describe_cluster, describe_configs, describe_groups, fetch,
+    find_coordinator, heartbeat, init_producer_id, join_group, leave_group, list_groups, list_offsets,
+    metadata, offset_commit, offset_delete, offset_fetch, offset_for_leader_epoch, produce, sync_group,
 };
 use crate::guard::shape;
 
@@ -59,7 +60,7 @@ pub(crate) const TABLE: &[Api] = &[
         key: ApiKey::OffsetCommit,
         name: "OffsetCommit",
         version_min: 2,
-        version_max: 8,
+        version_max: 9,
         advertised_min: 2,
         shape: shape::OFFSET_COMMIT,
         turn: Turn::Group,
@@ -69,7 +70,7 @@ pub(crate) const TABLE: &[Api] = &[
         key: ApiKey::OffsetFetch,
         name: "OffsetFetch",
         version_min: 1,
-        version_max: 8,
+        version_max: 9,
         advertised_min: 1,
         shape: shape::OFFSET_FETCH,
         turn: Turn::Group,
@@ -79,7 +80,7 @@ pub(crate) const TABLE: &[Api] = &[
         key: ApiKey::FindCoordinator,
         name: "FindCoordinator",
         version_min: 0,
-        version_max: 5,
+        version_max: 6,
         advertised_min: 0,
         shape: shape::FIND_COORDINATOR,
         turn: Turn::Any,
@@ -89,7 +90,7 @@ pub(crate) const TABLE: &[Api] = &[
         key: ApiKey::JoinGroup,
         name: "JoinGroup",
         version_min: 0,
-        version_max: 4,
+        version_max: 9,
         advertised_min: 0,
         shape: shape::JOIN_GROUP,
         turn: Turn::Group,
@@ -99,7 +100,7 @@ pub(crate) const TABLE: &[Api] = &[
         key: ApiKey::Heartbeat,
         name: "Heartbeat",
         version_min: 0,
-        version_max: 2,
+        version_max: 4,
         advertised_min: 0,
         shape: shape::HEARTBEAT,
         turn: Turn::Group,
@@ -109,7 +110,7 @@ pub(crate) const TABLE: &[Api] = &[
         key: ApiKey::LeaveGroup,
         name: "LeaveGroup",
         version_min: 0,
-        version_max: 2,
+        version_max: 5,
         advertised_min: 0,
         shape: shape::LEAVE_GROUP,
         turn: Turn::Group,
@@ -119,11 +120,31 @@ pub(crate) const TABLE: &[Api] = &[
         key: ApiKey::SyncGroup,
         name: "SyncGroup",
         version_min: 0,
-        version_max: 2,
+        version_max: 5,
         advertised_min: 0,
         shape: shape::SYNC_GROUP,
         turn: Turn::Group,
         begin: |context, body| answer_with(context, body, sync_group::answer),
+    },
+    Api {
+        key: ApiKey::DescribeGroups,
+        name: "DescribeGroups",
+        version_min: 0,
+        version_max: 6,
+        advertised_min: 0,
+        shape: shape::DESCRIBE_GROUPS,
+        turn: Turn::Any,
+        begin: |context, body| answer_with(context, body, describe_groups::answer),
+    },
+    Api {
+        key: ApiKey::ListGroups,
+        name: "ListGroups",
+        version_min: 0,
+        version_max: 5,
+        advertised_min: 0,
+        shape: shape::LIST_GROUPS,
+        turn: Turn::Any,
+        begin: |context, body| answer_with(context, body, list_groups::answer),
     },
     Api {
         key: ApiKey::ApiVersions,
@@ -196,6 +217,26 @@ pub(crate) const TABLE: &[Api] = &[
         begin: |context, body| answer_with(context, body, describe_configs::answer),
     },
     Api {
+        key: ApiKey::DeleteGroups,
+        name: "DeleteGroups",
+        version_min: 0,
+        version_max: 2,
+        advertised_min: 0,
+        shape: shape::DELETE_GROUPS,
+        turn: Turn::Any,
+        begin: |context, body| answer_with(context, body, delete_groups::answer),
+    },
+    Api {
+        key: ApiKey::OffsetDelete,
+        name: "OffsetDelete",
+        version_min: 0,
+        version_max: 0,
+        advertised_min: 0,
+        shape: shape::OFFSET_DELETE,
+        turn: Turn::Group,
+        begin: |context, body| answer_with(context, body, offset_delete::answer),
+    },
+    Api {
         key: ApiKey::DescribeCluster,
         name: "DescribeCluster",
         version_min: 0,
@@ -204,6 +245,26 @@ pub(crate) const TABLE: &[Api] = &[
         shape: shape::DESCRIBE_CLUSTER,
         turn: Turn::Any,
         begin: |context, body| answer_with(context, body, describe_cluster::answer),
+    },
+    Api {
+        key: ApiKey::ConsumerGroupHeartbeat,
+        name: "ConsumerGroupHeartbeat",
+        version_min: 0,
+        version_max: 1,
+        advertised_min: 0,
+        shape: shape::CONSUMER_GROUP_HEARTBEAT,
+        turn: Turn::Group,
+        begin: |context, body| answer_with(context, body, consumer_group_heartbeat::answer),
+    },
+    Api {
+        key: ApiKey::ConsumerGroupDescribe,
+        name: "ConsumerGroupDescribe",
+        version_min: 0,
+        version_max: 1,
+        advertised_min: 0,
+        shape: shape::CONSUMER_GROUP_DESCRIBE,
+        turn: Turn::Any,
+        begin: |context, body| answer_with(context, body, consumer_group_describe::answer),
     },
 ];
 
