@@ -33,6 +33,7 @@ pub enum Command {
     Serve(ServeArgs),
     Sql(SqlArgs),
     Topic(TopicArgs),
+    Group(GroupArgs),
     Produce(ProduceArgs),
     Tail(TailArgs),
     Verify(VerifyArgs),
@@ -197,6 +198,80 @@ fn parse_key_value(text: &str) -> Result<(String, String), String> {
     match text.split_once('=') {
         Some((key, value)) if !key.is_empty() => Ok((key.to_owned(), value.to_owned())),
         _ => Err(format!("\"{text}\" is not KEY=VALUE")),
+    }
+}
+
+/// List, describe, reset and delete consumer groups.
+#[derive(Debug, Args)]
+#[command(after_help = "\
+Examples:
+  strandline group list
+  strandline group describe billing
+  strandline group reset billing --to 10m --dry-run         what ten minutes ago would mean
+  strandline group reset billing --to 2026-01-31T12:00:00Z
+  strandline group reset billing --to earliest --topic events
+  strandline group delete billing")]
+pub struct GroupArgs {
+    #[command(subcommand)]
+    pub command: GroupCommand,
+}
+
+#[derive(Debug, Subcommand)]
+pub enum GroupCommand {
+    /// List groups with their protocol and state
+    List {
+        #[command(flatten)]
+        bootstrap: BootstrapArgs,
+    },
+    /// Show a group's offsets, how far behind they are, and its members
+    Describe {
+        group: String,
+        #[command(flatten)]
+        bootstrap: BootstrapArgs,
+    },
+    /// Move the committed offsets of a group that has no members, and print the old and the new ones
+    Reset {
+        group: String,
+        /// Where to: `earliest`, `latest`, a time ago such as 10m, a time such as 2026-01-31T12:00:00Z, or an
+        /// offset
+        #[arg(long, value_name = "WHERE")]
+        to: ResetTo,
+        /// A topic; may be given several times (default: all that the group has committed)
+        #[arg(long = "topic", value_name = "TOPIC")]
+        topics: Vec<String>,
+        /// Only print what would be done
+        #[arg(long)]
+        dry_run: bool,
+        #[command(flatten)]
+        bootstrap: BootstrapArgs,
+    },
+    /// Delete a group that has no members, with its offsets
+    Delete {
+        group: String,
+        #[command(flatten)]
+        bootstrap: BootstrapArgs,
+    },
+}
+
+/// Where a group is moved to.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct ResetTo(pub TailFrom);
+
+impl std::str::FromStr for ResetTo {
+    type Err = String;
+
+    fn from_str(text: &str) -> Result<Self, String> {
+        match text {
+            "earliest" => Ok(Self(TailFrom::Beginning)),
+            "latest" => Ok(Self(TailFrom::End)),
+            "beginning" | "end" => Err(format!("\"{text}\" is called `earliest` or `latest` here")),
+            _ => text.parse().map(Self).map_err(|_| {
+                format!(
+                    "\"{text}\" is not `earliest`, `latest`, a time ago such as 10m, a time with its zone such as \
+                     2026-01-31T12:00:00Z, or an offset"
+                )
+            }),
+        }
     }
 }
 
@@ -442,6 +517,17 @@ mod tests {
     #[test]
     fn flags_are_consistent() {
         Cli::command().debug_assert();
+    }
+
+    #[test]
+    fn a_group_is_reset_to_where_the_text_says() {
+        assert_eq!("earliest".parse(), Ok(ResetTo(TailFrom::Beginning)));
+        assert_eq!("latest".parse(), Ok(ResetTo(TailFrom::End)));
+        assert_eq!("17".parse(), Ok(ResetTo(TailFrom::Offset(17))));
+        assert_eq!("10m".parse(), Ok(ResetTo(TailFrom::Ago(HumanDuration::seconds(600)))));
+        for text in ["", "beginning", "end", "-1", "yesterday"] {
+            assert!(text.parse::<ResetTo>().is_err(), "{text}");
+        }
     }
 
     #[test]

@@ -13,6 +13,7 @@ mod data;
 #[cfg(debug_assertions)]
 mod failpoint;
 mod failure;
+mod group;
 mod kafka_client;
 mod output;
 mod produce;
@@ -44,6 +45,7 @@ fn run(command: Command) -> Result<(), Failure> {
         Command::Serve(args) => serve::run(&args),
         Command::Sql(args) => block_on(sql::run(args)),
         Command::Topic(args) => block_on(topic::run(args)),
+        Command::Group(args) => block_on(group::run(args)),
         Command::Produce(args) => block_on(produce::run(args)),
         Command::Tail(args) => block_on(tail::run(args)),
         Command::Verify(args) => block_on(verify::run(args)),

@@ -8,8 +8,8 @@ use bytes::Bytes;
 
 use super::format::event::Event;
 use super::format::page::{
-    GroupOffsetEntry, PageKind, PageRef, PartitionEntry, ProducerEntry, SchemaEntry, SegmentEntry,
-    SliceEntry, TopicEntry, block_entry_of, decode_checkpoint, decode_entry, decode_page,
+    GroupEntry, GroupOffsetEntry, PageKind, PageRef, PartitionEntry, ProducerEntry, SchemaEntry,
+    SegmentEntry, SliceEntry, TopicEntry, block_entry_of, decode_checkpoint, decode_entry, decode_page,
 };
 use super::format::segment::{
     SEGMENT_HEADER_LENGTH, SEGMENT_TRAILER_LENGTH, decode_directory, decode_segment_header,
@@ -197,6 +197,7 @@ fn read_entry(kind: PageKind, entry: &[u8]) {
         PageKind::GroupOffsets => drop(decode_entry::<GroupOffsetEntry>(entry)),
         PageKind::Schemas => drop(decode_entry::<SchemaEntry>(entry)),
         PageKind::Segments => drop(decode_entry::<SegmentEntry>(entry)),
+        PageKind::Groups => drop(decode_entry(entry).and_then(GroupEntry::into_body)),
     }
 }
 

@@ -20,7 +20,8 @@ use crate::authorize::{Decision, Operation, Principal, Resource, authorize, auth
 use crate::error_code::{ErrorCode, NONE};
 use crate::fetch_session::FetchSessions;
 use crate::group::coordinator::GroupCoordinator;
-use crate::group::{GroupError, Input, Reply};
+use crate::group::coordinator::Request;
+use crate::group::{GroupError, Reply};
 use crate::memory::MemoryBudget;
 use crate::settings::GatewaySettings;
 
@@ -48,7 +49,7 @@ pub(crate) struct Gateway {
 
 impl Gateway {
     pub(crate) fn new(log: Log, settings: GatewaySettings, draining: watch::Receiver<bool>) -> Arc<Self> {
-        let groups = GroupCoordinator::new(&settings, log.seams().clone());
+        let groups = GroupCoordinator::new(&settings, log.clone());
         let contended_timeout = settings.contended_timeout;
         let budget = |bytes_max| MemoryBudget::new(bytes_max, contended_timeout, log.seams().clock.clone());
         Arc::new(Self {
@@ -144,13 +145,18 @@ impl Context {
     }
 
     /// Gives one input to a group and waits for the answer. Nobody waits for a rebalance when nothing
-    /// is worth waiting for: a client that is still there joins again.
-    pub(crate) async fn step_group(&self, group_id: &str, input: Input) -> Reply {
+    /// is worth waiting for: a client that is still there asks again.
+    pub(crate) async fn step_group(&self, group_id: &str, request: Request) -> Reply {
         tokio::select! {
             biased;
-            reply = self.gateway.groups.submit(group_id, input) => reply,
-            () = self.hurried() => Reply::Failed(GroupError::RebalanceInProgress),
+            reply = self.gateway.groups.submit(group_id, request) => reply,
+            () = self.hurried() => Reply::Failed(GroupError::NotCoordinator),
         }
+    }
+
+    /// The client's address as groups show it.
+    pub(crate) fn client_host(&self) -> String {
+        format!("/{}", self.connection.peer.ip().to_canonical())
     }
 
     pub(crate) fn log(&self) -> &Log {

@@ -43,14 +43,19 @@ pub async fn serve(
     let gateway = Gateway::new(log, settings, draining);
     tracing::info!(%address, "serving the kafka protocol");
     let mut connections = JoinSet::new();
+    let mut groups = std::pin::pin!(gateway.groups.run());
     tokio::select! {
         () = shutdown => (),
-        () = gateway.groups.run_timer() => (),
+        () = &mut groups => (),
         () = accept(&gateway, &listener, &mut connections) => (),
     }
     drop(listener);
     drain.send_replace(true);
-    drain_connections(&gateway, connections).await;
+    // What is in flight may change a group.
+    tokio::select! {
+        () = drain_connections(&gateway, connections) => (),
+        () = &mut groups => (),
+    }
     Ok(())
 }
 

@@ -23,9 +23,13 @@ pub struct GatewaySettings {
     /// Bounds, inclusive, of the session timeout that a group member may ask for.
     pub group_session_timeout_min: Duration,
     pub group_session_timeout_max: Duration,
+    /// A member of the consumer protocol (KIP-848) is taken for dead when it was silent for this time.
+    pub group_consumer_session_timeout: Duration,
+    /// How often such a member is told to send a heartbeat.
+    pub group_consumer_heartbeat_interval: Duration,
     pub group_members_max: usize,
     pub groups_max: usize,
-    /// Metadata or assignments that one request may give to a group, in bytes.
+    /// Metadata and assignments of all members of a group together, in bytes.
     pub group_metadata_bytes_max: usize,
     pub connections_max: usize,
     /// Larger frames close their connection.
@@ -52,6 +56,10 @@ pub struct GatewaySettings {
     pub drain_timeout: Duration,
     /// An offset commit that is not durable by then is answered with a retriable error.
     pub offset_commit_timeout: Duration,
+    /// What a group without members committed is forgotten after this time.
+    pub offsets_retention: Duration,
+    /// How often is looked for it.
+    pub offsets_expiry_interval: Duration,
     /// Longest metadata text of a committed offset, in bytes.
     pub offset_metadata_bytes_max: usize,
 }
@@ -69,6 +77,8 @@ impl Default for GatewaySettings {
             group_initial_rebalance_delay: Duration::from_secs(3),
             group_session_timeout_min: Duration::from_secs(6),
             group_session_timeout_max: Duration::from_secs(1800),
+            group_consumer_session_timeout: Duration::from_secs(45),
+            group_consumer_heartbeat_interval: Duration::from_secs(5),
             group_members_max: 10_000,
             groups_max: 100_000,
             group_metadata_bytes_max: 8 * MIB,
@@ -84,6 +94,8 @@ impl Default for GatewaySettings {
             contended_timeout: Duration::from_secs(5),
             drain_timeout: Duration::from_secs(10),
             offset_commit_timeout: Duration::from_secs(5),
+            offsets_retention: Duration::from_secs(7 * 24 * 3600),
+            offsets_expiry_interval: Duration::from_secs(600),
             offset_metadata_bytes_max: 4096,
         }
     }

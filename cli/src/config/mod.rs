@@ -62,6 +62,8 @@ pub struct KafkaConfig {
     pub auto_create_topics: bool,
     pub default_partitions: i32,
     pub group_initial_rebalance_delay: HumanDuration,
+    /// What a group without members committed is forgotten after this time.
+    pub offsets_retention: HumanDuration,
     pub connections_max: usize,
     pub frame_bytes_max: ByteSize,
     pub idle_timeout: HumanDuration,
@@ -134,6 +136,7 @@ impl Default for KafkaConfig {
             auto_create_topics: true,
             default_partitions: 1,
             group_initial_rebalance_delay: HumanDuration::seconds(3),
+            offsets_retention: HumanDuration::seconds(7 * 24 * 3600),
             connections_max: 1000,
             frame_bytes_max: ByteSize::mebibytes(100),
             idle_timeout: HumanDuration::seconds(600),

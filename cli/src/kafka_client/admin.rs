@@ -32,7 +32,7 @@ const LATEST: i64 = -1;
 /// A client of the operations on topics.
 #[derive(Debug)]
 pub struct Admin {
-    connection: Connection,
+    pub(super) connection: Connection,
 }
 
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -245,6 +245,6 @@ pub(super) fn topic_name(name: &str) -> TopicName {
     TopicName(text(name))
 }
 
-fn text(text: &str) -> StrBytes {
+pub(super) fn text(text: &str) -> StrBytes {
     StrBytes::try_from(Bytes::copy_from_slice(text.as_bytes())).expect("a str is UTF-8")
 }

@@ -23,6 +23,9 @@ pub enum ClientError {
     #[error("topic \"{0}\" does not exist; `strandline topic list` shows those that do")]
     UnknownTopic(String),
 
+    #[error("group \"{0}\" does not exist; `strandline group list` shows those that do")]
+    UnknownGroup(String),
+
     #[error("topic \"{topic}\" has partitions 0 to {last}, not {partition}")]
     UnknownPartition { topic: String, partition: i32, last: i32 },
 

@@ -8,11 +8,13 @@ mod admin;
 mod connection;
 mod consumer;
 mod error;
+mod groups;
 mod partitioner;
 mod producer;
 
-pub use admin::{Admin, TopicSetting};
+pub use admin::{Admin, PartitionRange, TopicSetting, TopicSummary};
 pub use consumer::{ConsumedRecord, Consumer, StartAt};
 pub use error::ClientError;
+pub use groups::{GroupMember, GroupOffset};
 pub use partitioner::Partitioner;
 pub use producer::{Delivery, OpenBatch, Producer, ProducerOptions};

@@ -120,6 +120,7 @@ fn gateway_settings(config: &Config) -> GatewaySettings {
         auto_create_topics: auto_create,
         num_partitions_default: kafka.default_partitions,
         group_initial_rebalance_delay: kafka.group_initial_rebalance_delay.0,
+        offsets_retention: kafka.offsets_retention.0,
         connections_max: kafka.connections_max,
         frame_bytes_max: kafka.frame_bytes_max.as_usize(),
         idle_timeout: kafka.idle_timeout.0,

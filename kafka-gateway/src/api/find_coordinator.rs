@@ -5,7 +5,8 @@
 //!   INVALID_REQUEST.
 //!
 //! # Version notes
-//! - 0 knows groups only. 4 and later ask for many keys at once.
+//! - 0 knows groups only. 4 and later ask for many keys at once. 6 knows share groups, which are not
+//!   served.
 
 use kafka_protocol::messages::find_coordinator_response::Coordinator;
 use kafka_protocol::messages::{FindCoordinatorRequest, FindCoordinatorResponse};

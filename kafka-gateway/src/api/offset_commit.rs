@@ -8,9 +8,10 @@
 //! - Null metadata is stored as an empty text.
 //!
 //! # Version notes
-//! - 2 to 4: a retention time, which is ignored. 6: leader epochs. 7: instance ids, which are ignored:
-//!   a client that has one joined without it, because JoinGroup is not served in a version that takes
-//!   it. 9 would bring the protocol of KIP-848.
+//! - 2 to 4: a retention time, which is ignored. 6: leader epochs. 7: instance ids.
+//! - 9: member epochs of the consumer protocol (KIP-848): another one than the current is
+//!   STALE_MEMBER_EPOCH. Its members may not use older versions (UNSUPPORTED_VERSION). A group that does
+//!   not exist is GROUP_ID_NOT_FOUND; before, ILLEGAL_GENERATION.
 
 use std::collections::VecDeque;
 
@@ -21,10 +22,15 @@ use kafka_protocol::messages::offset_commit_response::{
 use kafka_protocol::messages::{OffsetCommitRequest, OffsetCommitResponse};
 use strandline_storage::log::{CommitOffsetError, OffsetCommit, Snapshot};
 
+use super::group_requests::caller;
 use crate::authorize::{Operation, Resource};
 use crate::context::{Context, find_partition};
 use crate::error_code::{ErrorCode, NONE};
-use crate::group::{Input, Reply};
+use crate::group::Reply;
+use crate::group::consumer::CommitVersion;
+use crate::group::coordinator::Request;
+
+const EPOCHS_SINCE: i16 = 9;
 
 type Stored = Result<VecDeque<Result<(), CommitOffsetError>>, ErrorCode>;
 
@@ -51,11 +57,12 @@ pub(super) async fn answer(context: Context, request: OffsetCommitRequest) -> Of
 
 async fn check_member(context: &Context, request: &OffsetCommitRequest) -> Result<(), ErrorCode> {
     context.authorize(Operation::Read, Resource::Group(&request.group_id))?;
-    let input = Input::Commit {
-        member_id: request.member_id.to_string(),
-        generation: request.generation_id_or_member_epoch,
-    };
-    match context.step_group(&request.group_id, input).await {
+    let version =
+        if context.version >= EPOCHS_SINCE { CommitVersion::Epochs } else { CommitVersion::Generations };
+    let caller = caller(&request.member_id, request.group_instance_id.as_ref());
+    let generation = request.generation_id_or_member_epoch;
+    let request_to_group = Request::Commit { caller, generation, version };
+    match context.step_group(&request.group_id, request_to_group).await {
         Reply::Failed(error) => Err(ErrorCode::from(error)),
         _ => Ok(()),
     }

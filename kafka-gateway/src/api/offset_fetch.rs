@@ -7,7 +7,8 @@
 //! # Version notes
 //! - 2: an error code for the group; null topics. 5: leader epochs. 7: `require_stable`, which
 //!   always holds, because there are no transactions yet.
-//! - 8: several groups at once. 9 would bring the protocol of KIP-848.
+//! - 8: several groups at once. 9: member id and epoch of the consumer protocol (KIP-848): a member that
+//!   the group does not have is UNKNOWN_MEMBER_ID, another epoch than its current one STALE_MEMBER_EPOCH.
 
 use std::collections::BTreeMap;
 
@@ -23,6 +24,8 @@ use strandline_storage::log::{CommittedOffset, Snapshot};
 use crate::authorize::{Operation, Resource};
 use crate::context::{Context, find_partition};
 use crate::error_code::ErrorCode;
+use crate::group::Reply;
+use crate::group::coordinator::Request;
 
 const MANY_GROUPS_SINCE: i16 = 8;
 const LEADER_EPOCH_SINCE: i16 = 5;
@@ -34,13 +37,10 @@ const NO_EPOCH: i32 = -1;
 pub(super) async fn answer(context: Context, request: OffsetFetchRequest) -> OffsetFetchResponse {
     let snapshot = context.log().snapshot();
     if context.version >= MANY_GROUPS_SINCE {
-        return OffsetFetchResponse::default().with_groups(answer_groups(
-            &context,
-            &snapshot,
-            &request.groups,
-        ));
+        let groups = answer_groups(&context, &snapshot, &request.groups).await;
+        return OffsetFetchResponse::default().with_groups(groups);
     }
-    let answered = answer_group(&context, &snapshot, &as_group(request));
+    let answered = answer_group(&context, &snapshot, &as_group(request)).await;
     let topics = answered.topics.into_iter().map(|topic| as_single(&context, topic));
     OffsetFetchResponse::default().with_error_code(answered.error_code).with_topics(topics.collect())
 }
@@ -55,7 +55,11 @@ fn as_group(request: OffsetFetchRequest) -> OffsetFetchRequestGroup {
         });
         topics.collect()
     });
-    OffsetFetchRequestGroup::default().with_group_id(request.group_id).with_topics(topics)
+    OffsetFetchRequestGroup::default()
+        .with_group_id(request.group_id)
+        .with_member_id(None)
+        .with_member_epoch(NO_EPOCH)
+        .with_topics(topics)
 }
 
 fn as_single(context: &Context, topic: OffsetFetchResponseTopics) -> OffsetFetchResponseTopic {
@@ -75,37 +79,53 @@ fn as_single(context: &Context, topic: OffsetFetchResponseTopics) -> OffsetFetch
 
 /// Groups beyond the bound of one answer are refused: a group that is named often would otherwise
 /// be answered without bound.
-fn answer_groups(
+async fn answer_groups(
     context: &Context,
     snapshot: &Snapshot,
     groups: &[OffsetFetchRequestGroup],
 ) -> Vec<OffsetFetchResponseGroup> {
     let mut partitions = 0;
-    let answers = groups.iter().map(|group| {
+    let mut answers = Vec::new();
+    for group in groups {
         if partitions > ANSWERED_PARTITIONS_MAX {
             let response = OffsetFetchResponseGroup::default().with_group_id(group.group_id.clone());
-            return response.with_error_code(context.code(ErrorCode::InvalidRequest));
+            answers.push(response.with_error_code(context.code(ErrorCode::InvalidRequest)));
+            continue;
         }
-        let answer = answer_group(context, snapshot, group);
+        let answer = answer_group(context, snapshot, group).await;
         partitions += answer.topics.iter().map(|topic| topic.partitions.len()).sum::<usize>();
-        answer
-    });
-    answers.collect()
+        answers.push(answer);
+    }
+    answers
 }
 
-fn answer_group(
+async fn answer_group(
     context: &Context,
     snapshot: &Snapshot,
     group: &OffsetFetchRequestGroup,
 ) -> OffsetFetchResponseGroup {
     let response = OffsetFetchResponseGroup::default().with_group_id(group.group_id.clone());
-    if let Err(error) = context.authorize(Operation::Describe, Resource::Group(&group.group_id)) {
+    if let Err(error) = check_member(context, group).await {
         return response.with_error_code(context.code(error));
     }
     response.with_topics(match &group.topics {
         Some(topics) => topics.iter().map(|topic| answer_topic(context, snapshot, group, topic)).collect(),
         None => answer_all(context, snapshot, &group.group_id),
     })
+}
+
+async fn check_member(context: &Context, group: &OffsetFetchRequestGroup) -> Result<(), ErrorCode> {
+    context.authorize(Operation::Describe, Resource::Group(&group.group_id))?;
+    let member_id = group.member_id.as_ref().map(ToString::to_string);
+    // Nobody claims to be a member, so that there is nothing to check.
+    if member_id.is_none() && group.member_epoch < 0 {
+        return Ok(());
+    }
+    let request = Request::Fetch { member_id, epoch: group.member_epoch };
+    match context.step_group(&group.group_id, request).await {
+        Reply::Failed(error) => Err(ErrorCode::from(error)),
+        _ => Ok(()),
+    }
 }
 
 fn answer_topic(

@@ -131,20 +131,54 @@ pub(crate) const JOIN_GROUP: &[Field] = &[
     always(INT32),
     since(1, INT32),
     always(Kind::String),
+    since(5, Kind::NullableString),
     always(Kind::String),
     always(array(&[always(Kind::String), always(Kind::Bytes)])),
+    since(8, Kind::NullableString),
 ];
 
 pub(crate) const SYNC_GROUP: &[Field] = &[
     always(Kind::String),
     always(INT32),
     always(Kind::String),
+    since(3, Kind::NullableString),
+    since(5, Kind::NullableString),
+    since(5, Kind::NullableString),
     always(array(&[always(Kind::String), always(Kind::Bytes)])),
 ];
 
-pub(crate) const HEARTBEAT: &[Field] = &[always(Kind::String), always(INT32), always(Kind::String)];
+pub(crate) const HEARTBEAT: &[Field] =
+    &[always(Kind::String), always(INT32), always(Kind::String), since(3, Kind::NullableString)];
 
-pub(crate) const LEAVE_GROUP: &[Field] = &[always(Kind::String), always(Kind::String)];
+pub(crate) const LEAVE_GROUP: &[Field] = &[
+    always(Kind::String),
+    until(2, Kind::String),
+    since(3, array(&[always(Kind::String), always(Kind::NullableString), since(5, Kind::NullableString)])),
+];
+
+pub(crate) const DESCRIBE_GROUPS: &[Field] = &[always(STRING_ARRAY), since(3, Kind::Bool)];
+
+pub(crate) const LIST_GROUPS: &[Field] = &[since(4, STRING_ARRAY), since(5, STRING_ARRAY)];
+
+pub(crate) const DELETE_GROUPS: &[Field] = &[always(STRING_ARRAY)];
+
+pub(crate) const OFFSET_DELETE: &[Field] =
+    &[always(Kind::String), always(array(&[always(Kind::String), always(array(&[always(INT32)]))]))];
+
+pub(crate) const CONSUMER_GROUP_HEARTBEAT: &[Field] = &[
+    always(Kind::String),
+    always(Kind::String),
+    always(INT32),
+    always(Kind::NullableString),
+    always(Kind::NullableString),
+    always(INT32),
+    always(Kind::NullableArray(Element::Scalar(&Kind::String))),
+    since(1, Kind::NullableString),
+    always(Kind::NullableString),
+    always(nullable_array(&[always(UUID), always(INT32_ARRAY)])),
+];
+
+pub(crate) const CONSUMER_GROUP_DESCRIBE: &[Field] = &[always(STRING_ARRAY), always(Kind::Bool)];
 
 pub(crate) const OFFSET_COMMIT: &[Field] = &[
     always(Kind::String),
@@ -163,7 +197,12 @@ pub(crate) const OFFSET_FETCH: &[Field] = &[
     until(7, nullable_array(&[always(Kind::String), always(INT32_ARRAY)])),
     since(
         8,
-        array(&[always(Kind::String), always(nullable_array(&[always(Kind::String), always(INT32_ARRAY)]))]),
+        array(&[
+            always(Kind::String),
+            since(9, Kind::NullableString),
+            since(9, INT32),
+            always(nullable_array(&[always(Kind::String), always(INT32_ARRAY)])),
+        ]),
     ),
     since(7, Kind::Bool),
 ];

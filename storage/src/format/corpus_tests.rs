@@ -12,8 +12,9 @@ use prost::Message;
 
 use super::event::tests::any_event;
 use super::page::{
-    CheckpointRoot, GroupOffsetEntry, PageKind, PageRef, PartitionEntry, ProducerEntry, SchemaEntry,
-    SegmentEntry, SliceEntry, TailBlockEntry, TopicEntry, block_entry_bytes, encode_checkpoint, encode_page,
+    CheckpointRoot, GroupEntry, GroupOffsetEntry, PageKind, PageRef, PartitionEntry, ProducerEntry,
+    SchemaEntry, SegmentEntry, SliceEntry, TailBlockEntry, TopicEntry, block_entry_bytes, encode_checkpoint,
+    encode_page,
 };
 use super::segment::{SegmentBuilder, SegmentHeader};
 use super::*;
@@ -324,6 +325,7 @@ fn page(kind: PageKind) -> (PageRef, Bytes) {
             SegmentEntry { object, length: 500, unreferenced_at_ms: Some(7), ..Default::default() }
                 .encode_to_vec()
         }
+        PageKind::Groups => GroupEntry::classic("g", 2, 9, &Default::default()).encode_to_vec(),
     };
     encode_page(kind, object_id(2), Bytes::from_static(b"key"), vec![entry.clone(), entry])
 }

@@ -143,6 +143,16 @@ pub enum PutSchemaError {
     Write(#[from] WriteError),
 }
 
+/// Why a group was not changed.
+#[derive(Clone, Debug, PartialEq, Eq, Error)]
+pub enum ChangeGroupError {
+    /// Another coordinator has written, or the group was deleted.
+    #[error("group \"{group}\" has revision {current}, expected {expected}")]
+    RevisionMismatch { group: String, expected: u64, current: u64 },
+    #[error(transparent)]
+    Write(#[from] WriteError),
+}
+
 /// Why records could not be read.
 #[derive(Clone, Debug, PartialEq, Eq, Error)]
 pub enum FetchError {

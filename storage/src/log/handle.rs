@@ -19,9 +19,10 @@ use super::change;
 use super::changes::Changes;
 use super::config_change::ConfigChanges;
 use super::error::{
-    AddPartitionsError, AppendError, CommitOffsetError, CreateTopicError, DeleteRecordsError,
-    MaintenanceError, OpenError, PutSchemaError, TopicError, WriteError,
+    AddPartitionsError, AppendError, ChangeGroupError, CommitOffsetError, CreateTopicError,
+    DeleteRecordsError, MaintenanceError, OpenError, PutSchemaError, TopicError, WriteError,
 };
+use super::group_change::{self, GroupChange};
 use super::health::Health;
 use super::maintenance::Request;
 use super::open;
@@ -273,6 +274,17 @@ impl Log {
         self.group_shard(group).change(change::delete_group_offsets(group.to_owned(), partitions)).await
     }
 
+    /// Changes a group that has the expected revision (0: none yet); gives its revision after it.
+    pub async fn change_group(
+        &self,
+        group: &str,
+        expected_revision: u64,
+        change: GroupChange,
+    ) -> Result<u64, ChangeGroupError> {
+        let change = group_change::change_group(group.to_owned(), expected_revision, change);
+        self.group_shard(group).change(change).await
+    }
+
     /// Gives out producer ids that were never given out before.
     pub async fn allocate_producer_ids(&self, count: u32) -> Result<Range<i64>, WriteError> {
         self.first().change(change::allocate_producer_ids(count)).await
@@ -393,7 +405,7 @@ impl Log {
     }
 
     fn group_place(&self, group: &str) -> usize {
-        let knows = |shard: usize| self.shards[shard].shared.durable().groups.contains_key(group);
+        let knows = |shard: usize| self.shards[shard].shared.durable().knows_group(group);
         place_of(group, self.shards.len(), knows)
     }
 

@@ -20,6 +20,7 @@ mod committer;
 mod config_change;
 mod error;
 mod fetch;
+mod group_change;
 mod handle;
 mod health;
 mod keys;
@@ -56,17 +57,20 @@ pub use append::{Appended, PartitionAppend};
 pub use changes::Changes;
 pub use config_change::{ConfigChanges, ConfigOperation};
 pub use error::{
-    AddPartitionsError, AppendError, CommitOffsetError, CreateTopicError, DeleteRecordsError,
-    EndTransactionError, FetchError, MaintenanceError, OpenError, PutSchemaError, TopicError, WriteError,
+    AddPartitionsError, AppendError, ChangeGroupError, CommitOffsetError, CreateTopicError,
+    DeleteRecordsError, EndTransactionError, FetchError, MaintenanceError, OpenError, PutSchemaError,
+    TopicError, WriteError,
 };
 pub use fetch::{AbortedTransaction, FetchOptions, Fetched, FirstBatch};
+pub use group_change::GroupChange;
 pub use handle::{CreateTopic, Log, LogStats, OffsetCommit, SHARDS_MAX};
 pub use health::Health;
 pub use repair::RepairReport;
 pub use settings::{LogSettings, MaintenanceSettings};
 pub use snapshot::{ActiveProducer, Bounds, Isolation, PartitionView, ShardStats, Snapshot};
 pub use state::{
-    AbortedRange, Block, CommittedOffset, InstalledSlice, MaxTimestamp, Placement, Schema, Topic,
+    AbortedRange, Block, CommittedOffset, ConsumerGroup, GroupBody, GroupState, InstalledSlice, MaxTimestamp,
+    Placement, Schema, Topic,
 };
 pub use submit::PendingAppend;
 pub use time_lookup::TimestampedOffset;

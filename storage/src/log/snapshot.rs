@@ -2,7 +2,7 @@
 //!
 //! Invariant: nothing in a snapshot changes. A record acked before the snapshot was taken is in it.
 
-use std::collections::BTreeSet;
+use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
 use bytes::Bytes;
@@ -15,7 +15,8 @@ use super::reader::BlockReader;
 use super::shard::Shard;
 use super::shared::Shared;
 use super::state::{
-    AbortedRange, Block, CommittedOffset, InstalledSlice, PartitionState, Schema, ShardState, Topic,
+    AbortedRange, Block, CommittedOffset, GroupState, InstalledSlice, PartitionState, Schema, ShardState,
+    Topic,
 };
 use crate::ids::{ShardId, TopicId, TopicPartition, WalPosition};
 
@@ -77,7 +78,7 @@ impl Snapshot {
     }
 
     pub fn committed_offset(&self, group: &str, topic_partition: TopicPartition) -> Option<&CommittedOffset> {
-        self.group(group)?.get(&topic_partition)
+        self.offsets_of(group)?.get(&topic_partition)
     }
 
     /// Groups that committed an offset, by name.
@@ -87,14 +88,46 @@ impl Snapshot {
     }
 
     pub fn group_offsets(&self, group: &str) -> impl Iterator<Item = (TopicPartition, &CommittedOffset)> {
-        let offsets = self.group(group).into_iter().flat_map(|offsets| offsets.iter());
+        let offsets = self.offsets_of(group).into_iter().flat_map(|offsets| offsets.iter());
         offsets.map(|(partition, offset)| (*partition, offset))
     }
 
-    fn group(&self, group: &str) -> Option<&OrdMap<TopicPartition, CommittedOffset>> {
-        let shard =
-            place_of(group, self.shards.len(), |shard| self.shards[shard].state.groups.contains_key(group));
-        self.shards[shard].state.groups.get(group)
+    fn offsets_of(&self, group: &str) -> Option<&OrdMap<TopicPartition, CommittedOffset>> {
+        self.group_shard(group).groups.get(group)
+    }
+
+    /// The shard of a group.
+    fn group_shard(&self, group: &str) -> &ShardState {
+        let knows = |shard: usize| self.shards[shard].state.knows_group(group);
+        &self.shards[place_of(group, self.shards.len(), knows)].state
+    }
+
+    /// What is known of a group apart from its offsets.
+    pub fn group(&self, group: &str) -> Option<&Arc<GroupState>> {
+        self.group_shard(group).group_states.get(group)
+    }
+
+    /// Groups with members, or that had some, by name.
+    pub fn group_states(&self) -> impl Iterator<Item = (&str, &Arc<GroupState>)> {
+        let states = self.shards.iter().flat_map(|shard| shard.state.group_states.iter());
+        states.map(|(group, state)| (group.as_str(), state)).collect::<BTreeMap<_, _>>().into_iter()
+    }
+
+    /// About how many groups there are: those with offsets, or those with members, whichever are more.
+    pub fn group_count(&self) -> usize {
+        let count = |shard: &ShardSnapshot| shard.state.groups.len().max(shard.state.group_states.len());
+        self.shards.iter().map(count).sum()
+    }
+
+    /// Whether something of a group was not needed since a time.
+    pub fn has_expired(&self, group: &str, since_ms: i64) -> bool {
+        let state = self.group_shard(group);
+        let expired = state.expired_offsets(group, since_ms).len();
+        expired > 0 || state.is_group_expired(group, expired, since_ms)
+    }
+
+    pub fn schema(&self, topic_id: TopicId, kind: &str) -> Option<&Schema> {
+        self.state.schemas.get(&(topic_id, kind.to_owned()))
     }
 
     pub fn schema(&self, topic_id: TopicId, kind: &str) -> Option<&Schema> {

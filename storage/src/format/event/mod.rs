@@ -6,10 +6,14 @@
 //! be ignored by old readers can be added at any time; one that must be understood raises the
 //! event's min reader version.
 
+mod group;
+mod group_wire;
 mod messages;
 mod segment_wire;
 mod wire;
 
+#[cfg(test)]
+mod group_tests;
 #[cfg(test)]
 pub(super) mod tests;
 
@@ -19,7 +23,16 @@ use super::FORMAT_VERSION;
 use super::slice::Slice;
 use crate::ids::{ObjectId, ShardId, TopicId};
 
-/// The kind numbers. 11-15 are free for topics and groups, 18-31 for transactions, 35-47 for
+pub use group::{
+    ClassicGroup, ClassicGroupPut, ClassicMember, ConsumerGroupChanged, ConsumerMember, ConsumerMemberPhase,
+    GenerationsReserved, GroupDeleted, MemberPartitions, MemberProtocol, SubscribedTopic,
+};
+pub(in crate::format) use group_wire::{
+    ClassicGroupPutMessage, ConsumerGroupChangedMessage, classic_group_message, classic_group_of,
+    consumer_group_message, consumer_group_of,
+};
+
+/// The kind numbers. 15 is free for groups, 18-31 for transactions, 35-47 for
 /// segments, compaction and retention, 48-63 for users and ACLs, 65-79 for repairs.
 mod kind {
     pub(super) const OPENED: u16 = 1;
@@ -32,6 +45,10 @@ mod kind {
     pub(super) const OFFSETS_COMMITTED: u16 = 8;
     pub(super) const GROUP_OFFSETS_DELETED: u16 = 9;
     pub(super) const SCHEMA_PUT: u16 = 10;
+    pub(super) const CLASSIC_GROUP_PUT: u16 = 11;
+    pub(super) const CONSUMER_GROUP_CHANGED: u16 = 12;
+    pub(super) const GROUP_DELETED: u16 = 13;
+    pub(super) const GENERATIONS_RESERVED: u16 = 14;
     pub(super) const TRANSACTION_ENDED: u16 = 16;
     pub(super) const PRODUCERS_EXPIRED: u16 = 17;
     pub(super) const SEGMENTS_INSTALLED: u16 = 32;
@@ -276,6 +293,10 @@ pub enum Event {
     OffsetsCommitted(OffsetsCommitted),
     GroupOffsetsDeleted(GroupOffsetsDeleted),
     SchemaPut(SchemaPut),
+    ClassicGroupPut(ClassicGroupPut),
+    ConsumerGroupChanged(ConsumerGroupChanged),
+    GroupDeleted(GroupDeleted),
+    GenerationsReserved(GenerationsReserved),
     TransactionEnded(TransactionEnded),
     ProducersExpired(ProducersExpired),
     SegmentsInstalled(SegmentsInstalled),
@@ -314,6 +335,10 @@ impl Event {
             Self::OffsetsCommitted(_) => kind::OFFSETS_COMMITTED,
             Self::GroupOffsetsDeleted(_) => kind::GROUP_OFFSETS_DELETED,
             Self::SchemaPut(_) => kind::SCHEMA_PUT,
+            Self::ClassicGroupPut(_) => kind::CLASSIC_GROUP_PUT,
+            Self::ConsumerGroupChanged(_) => kind::CONSUMER_GROUP_CHANGED,
+            Self::GroupDeleted(_) => kind::GROUP_DELETED,
+            Self::GenerationsReserved(_) => kind::GENERATIONS_RESERVED,
             Self::TransactionEnded(_) => kind::TRANSACTION_ENDED,
             Self::ProducersExpired(_) => kind::PRODUCERS_EXPIRED,
             Self::SegmentsInstalled(_) => kind::SEGMENTS_INSTALLED,
@@ -340,6 +365,10 @@ impl Event {
             | Self::LogStartsMoved(_)
             | Self::ObjectsDeleted(_)
             | Self::LossAccepted(_) => 2,
+            Self::ClassicGroupPut(_)
+            | Self::ConsumerGroupChanged(_)
+            | Self::GroupDeleted(_)
+            | Self::GenerationsReserved(_) => FORMAT_VERSION,
             Self::Opened(_)
             | Self::TopicCreated(_)
             | Self::TopicDeleted(_)
@@ -399,6 +428,10 @@ fn decode_message(kind: u16, min_reader_version: u16, message: &[u8]) -> Result<
         kind::OFFSETS_COMMITTED => wire::decode(message, Event::OffsetsCommitted),
         kind::GROUP_OFFSETS_DELETED => wire::decode(message, Event::GroupOffsetsDeleted),
         kind::SCHEMA_PUT => wire::decode(message, Event::SchemaPut),
+        kind::CLASSIC_GROUP_PUT => wire::decode(message, Event::ClassicGroupPut),
+        kind::CONSUMER_GROUP_CHANGED => wire::decode(message, Event::ConsumerGroupChanged),
+        kind::GROUP_DELETED => wire::decode(message, Event::GroupDeleted),
+        kind::GENERATIONS_RESERVED => wire::decode(message, Event::GenerationsReserved),
         kind::TRANSACTION_ENDED => wire::decode(message, Event::TransactionEnded),
         kind::PRODUCERS_EXPIRED => wire::decode(message, Event::ProducersExpired),
         kind::SEGMENTS_INSTALLED => wire::decode(message, Event::SegmentsInstalled),

@@ -4,6 +4,7 @@ use proptest::collection::{btree_map, vec};
 use proptest::option;
 use proptest::prelude::*;
 
+use super::group_tests::group_state_event;
 use super::*;
 use crate::format::BlockFlags;
 use crate::format::slice::{LossAcceptance, SliceData, SliceLocation};
@@ -309,7 +310,14 @@ fn segment_event() -> impl Strategy<Value = Event> {
 
 /// Any event of any kind.
 pub(crate) fn any_event() -> impl Strategy<Value = Event> {
-    prop_oneof![opened(), topic_event(), producer_event(), group_event(), segment_event()]
+    prop_oneof![
+        opened(),
+        topic_event(),
+        producer_event(),
+        group_event(),
+        group_state_event(),
+        segment_event()
+    ]
 }
 
 proptest! {

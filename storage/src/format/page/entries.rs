@@ -4,6 +4,10 @@
 use prost::Message;
 
 use crate::format::BlockEntry;
+use crate::format::event::{
+    ClassicGroup, ClassicGroupPut, ClassicGroupPutMessage, ConsumerGroupChanged, ConsumerGroupChangedMessage,
+    classic_group_message, classic_group_of, consumer_group_message, consumer_group_of,
+};
 use crate::format::slice::{Slice, SliceMessage};
 use crate::format::wal_object::{BLOCK_ENTRY_LENGTH, WalObjectError, decode_index};
 
@@ -184,6 +188,45 @@ pub struct SegmentEntry {
     pub unreferenced_at_ms: Option<i64>,
     #[prost(uint64, tag = "5")]
     pub unreferenced_by: u64,
+}
+
+/// A group without its offsets: one of the two bodies, as the event that puts it whole.
+#[derive(Clone, PartialEq, Message)]
+pub struct GroupEntry {
+    #[prost(int32, tag = "1")]
+    pub generations_reserved: i32,
+    #[prost(message, optional, tag = "2")]
+    classic: Option<ClassicGroupPutMessage>,
+    #[prost(message, optional, tag = "3")]
+    consumer: Option<ConsumerGroupChangedMessage>,
+}
+
+/// What a [`GroupEntry`] says of its group.
+pub enum GroupEntryBody {
+    Classic(ClassicGroupPut),
+    Consumer(ConsumerGroupChanged),
+}
+
+impl GroupEntry {
+    pub fn classic(group: &str, revision: u64, generations_reserved: i32, state: &ClassicGroup) -> Self {
+        let put = ClassicGroupPut { group: group.to_owned(), revision, state: state.clone() };
+        Self { generations_reserved, classic: Some(classic_group_message(&put)), consumer: None }
+    }
+
+    /// `whole` has all topics and members of the group.
+    pub fn consumer(generations_reserved: i32, whole: &ConsumerGroupChanged) -> Self {
+        Self { generations_reserved, classic: None, consumer: Some(consumer_group_message(whole)) }
+    }
+
+    /// # Errors
+    /// Not exactly one body, or one that is none.
+    pub fn into_body(self) -> Result<GroupEntryBody, String> {
+        match (self.classic, self.consumer) {
+            (Some(classic), None) => classic_group_of(classic).map(GroupEntryBody::Classic),
+            (None, Some(consumer)) => consumer_group_of(consumer).map(GroupEntryBody::Consumer),
+            (Some(_), Some(_)) | (None, None) => Err("a group is of one protocol".to_owned()),
+        }
+    }
 }
 
 /// The bytes of a block's index entry.

@@ -7,13 +7,13 @@ use std::sync::Arc;
 use imbl::OrdMap;
 
 use crate::format::page::{
-    CheckpointRoot, GroupOffsetEntry, PageKind, PartitionEntry, ProducerEntry, SchemaEntry, SegmentEntry,
-    SliceEntry, TopicEntry, block_entry_of, decode_entry,
+    CheckpointRoot, GroupEntry, GroupEntryBody, GroupOffsetEntry, PageKind, PartitionEntry, ProducerEntry,
+    SchemaEntry, SegmentEntry, SliceEntry, TopicEntry, block_entry_of, decode_entry,
 };
 use crate::ids::{BlockObject, ObjectId, ShardId, TopicId, TopicPartition, WalPosition};
 use crate::log::state::{
-    AbortedRange, CommittedOffset, Garbage, PartitionState, Placement, ProducerBatch, ProducerState, Schema,
-    SegmentState, ShardState, Topic,
+    AbortedRange, CommittedOffset, Garbage, GroupState, PartitionState, Placement, ProducerBatch,
+    ProducerState, Schema, SegmentState, ShardState, Topic,
 };
 use crate::log::topic_config::TopicConfig;
 
@@ -53,6 +53,7 @@ impl StateBuilder {
             PageKind::GroupOffsets => self.add_group_offset(decode_entry(entry)?),
             PageKind::Schemas => self.add_schema(decode_entry(entry)?),
             PageKind::Segments => self.add_segment(decode_entry(entry)?),
+            PageKind::Groups => self.add_group(decode_entry(entry)?),
         })
     }
 
@@ -181,6 +182,21 @@ impl StateBuilder {
             commit_time_ms: entry.commit_time_ms,
         };
         self.state.groups.entry(entry.group).or_default().insert(id, offset);
+        Ok(())
+    }
+
+    fn add_group(&mut self, entry: GroupEntry) -> Result<(), String> {
+        let generations_reserved = entry.generations_reserved;
+        let (name, state) = match entry.into_body()? {
+            GroupEntryBody::Classic(put) => {
+                (put.group, GroupState::of_classic(put.revision, generations_reserved, put.state))
+            }
+            GroupEntryBody::Consumer(whole) => {
+                let state = GroupState::of_consumer(generations_reserved, &whole);
+                (whole.group, state)
+            }
+        };
+        self.state.restore_group(name, state);
         Ok(())
     }
 

@@ -9,12 +9,12 @@ use bytes::Bytes;
 use prost::Message;
 
 use crate::format::page::{
-    AbortedEntry, BatchEntry, ConfigEntry, GroupOffsetEntry, OpenTransactionEntry, PageKind, PageRef,
-    PartitionEntry, ProducerEntry, SchemaEntry, SegmentEntry, SliceEntry, TailBlockEntry, TopicEntry,
-    block_entry_bytes, encode_page,
+    AbortedEntry, BatchEntry, ConfigEntry, GroupEntry, GroupOffsetEntry, OpenTransactionEntry, PageKind,
+    PageRef, PartitionEntry, ProducerEntry, SchemaEntry, SegmentEntry, SliceEntry, TailBlockEntry,
+    TopicEntry, block_entry_bytes, encode_page,
 };
 use crate::ids::{BlockObject, ObjectId, TopicId, TopicPartition};
-use crate::log::state::{Block, PartitionState, ShardState};
+use crate::log::state::{Block, GroupBody, GroupState, PartitionState, ShardState};
 
 /// A page grows up to this many bytes of entries; one larger entry has a page of its own.
 const PAGE_BYTES_MAX: usize = 1024 * 1024 - 16 * 1024;
@@ -128,6 +128,7 @@ fn entries_of(state: &ShardState, kind: PageKind) -> Entries<'_> {
         PageKind::GroupOffsets => group_offsets(state),
         PageKind::Schemas => schemas(state),
         PageKind::Segments => segments(state),
+        PageKind::Groups => groups(state),
     }
 }
 
@@ -237,6 +238,19 @@ fn group_offsets(state: &ShardState) -> Entries<'_> {
             key.extend(partition_key(*id));
             Keyed::new(key, &entry)
         })
+    }))
+}
+
+fn groups(state: &ShardState) -> Entries<'_> {
+    Box::new(state.group_states.iter().map(|(name, group)| {
+        let (revision, reserved) = (group.revision, group.generations_reserved);
+        let entry = match &group.body {
+            GroupBody::Classic(classic) => GroupEntry::classic(name, revision, reserved, classic),
+            GroupBody::Consumer(consumer) => {
+                GroupEntry::consumer(reserved, &GroupState::whole_consumer_group(name, revision, consumer))
+            }
+        };
+        Keyed::new(name.clone().into_bytes(), &entry)
     }))
 }
 

@@ -96,6 +96,13 @@ impl ShardState {
             Event::OffsetsCommitted(event) => self.commit_offsets(event),
             Event::GroupOffsetsDeleted(event) => self.delete_group_offsets(event),
             Event::SchemaPut(event) => self.put_schema(event),
+            Event::ClassicGroupPut(event) => self.put_classic_group(event),
+            Event::ConsumerGroupChanged(event) => self.change_consumer_group(event),
+            Event::GenerationsReserved(event) => self.reserve_generations(event),
+            Event::GroupDeleted(event) => {
+                self.delete_group(event);
+                Ok(())
+            }
             Event::TransactionEnded(event) => self.end_transaction(event, at),
             Event::ProducersExpired(event) => self.expire_producers(event),
             Event::SegmentsInstalled(event) => self.install_segments(event, at),

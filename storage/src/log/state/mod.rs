@@ -7,6 +7,7 @@
 //! one, so an object means the same to both.
 
 mod apply;
+mod group;
 mod objects;
 mod partition;
 mod producer;
@@ -18,6 +19,7 @@ use bytes::Bytes;
 use imbl::OrdMap;
 
 pub(super) use apply::Commit;
+pub use group::{ConsumerGroup, GroupBody, GroupState};
 pub(super) use objects::{Garbage, SegmentState, SegmentsState};
 pub use partition::{AbortedRange, Block, InstalledSlice, MaxTimestamp, PartitionState};
 pub use producer::{ProducerBatch, ProducerState, SequenceCheck};
@@ -52,6 +54,8 @@ pub struct ShardState {
     /// Those of this shard.
     pub(super) partitions: OrdMap<TopicPartition, Arc<PartitionState>>,
     pub(super) groups: OrdMap<String, OrdMap<TopicPartition, CommittedOffset>>,
+    /// Members and assignments of groups. A group that only has offsets is not in it.
+    pub(super) group_states: OrdMap<String, Arc<GroupState>>,
     pub(super) schemas: OrdMap<(TopicId, String), Schema>,
     pub(super) next_producer_id: i64,
     /// Producers of all partitions.
@@ -91,6 +95,11 @@ impl ShardState {
     pub(super) fn shard_of(&self, id: TopicPartition) -> ShardId {
         let topic = self.topics.get(&id.topic_id);
         topic.map_or(ShardId::default(), |topic| topic.shards.shard_of(id.partition))
+    }
+
+    /// Whether anything of a group is in this shard.
+    pub(super) fn knows_group(&self, group: &str) -> bool {
+        self.groups.contains_key(group) || self.group_states.contains_key(group)
     }
 
     /// Whether the log has a partition, here or in another shard.

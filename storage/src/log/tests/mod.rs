@@ -5,6 +5,7 @@ mod append;
 mod damage;
 mod failures;
 mod golden;
+mod groups;
 mod lookup;
 mod owners;
 mod properties;

@@ -6,9 +6,14 @@ use std::time::Duration;
 use bytes::Bytes;
 
 use super::member::Member;
-use super::{Effect, Group, GroupError, Join, JoinWindow, Joined, KnownId, Phase, Reply, Waiter};
+use super::{
+    ClassicGroup, Effect, GroupError, Join, JoinWindow, Joined, JoinedMember, KnownId, Phase, Reply, Waiter,
+};
 
-impl Group {
+/// A join window that is opened again lasts at least so long.
+const MOMENT: Duration = Duration::from_secs(1);
+
+impl ClassicGroup {
     /// `None`: the answer comes later, or is in the effects.
     pub(super) fn join(
         &mut self,
@@ -18,13 +23,13 @@ impl Group {
         effects: &mut Vec<Effect>,
     ) -> Option<Reply> {
         if let Err(error) = self.check_join(&join) {
-            return Some(Reply::NotJoined { error, member_id: join.member_id });
+            return Some(Reply::NotJoined { error, member_id: join.caller.member_id });
         }
-        if join.member_id.is_empty() {
+        if join.caller.member_id.is_empty() {
             return self.join_as_new(now, waiter, join, effects);
         }
-        if self.pending.remove(&join.member_id).is_some() {
-            let id = join.member_id.clone();
+        if self.pending.remove(&join.caller.member_id).is_some() {
+            let id = join.caller.member_id.clone();
             self.add_member(now, waiter, id, join, effects);
             return None;
         }
@@ -36,19 +41,27 @@ impl Group {
         if !sessions.contains(&join.session_timeout) {
             return Err(GroupError::InvalidSessionTimeout);
         }
-        let is_new = join.member_id.is_empty();
-        let is_known =
-            self.members.contains_key(&join.member_id) || self.pending.contains_key(&join.member_id);
-        if !is_new && !is_known {
+        let is_new = join.caller.member_id.is_empty();
+        if is_new {
+            self.check_room(join)?;
+        } else if !self.pending.contains_key(&join.caller.member_id) {
+            self.check_identity(&join.caller)?;
+        } else if join.caller.instance_id.is_some() {
             return Err(GroupError::UnknownMember);
-        }
-        if is_new && self.members.len() + self.pending.len() >= self.limits.members_max {
-            return Err(GroupError::GroupFull);
         }
         if !self.supports(join) {
             return Err(GroupError::InconsistentProtocol);
         }
         Ok(())
+    }
+
+    /// A static member that comes back needs no room of its own.
+    fn check_room(&self, join: &Join) -> Result<(), GroupError> {
+        let instance_id = join.caller.instance_id.as_ref();
+        let comes_back = instance_id.is_some_and(|instance_id| self.static_members.contains_key(instance_id));
+        let is_full = self.members.len() + self.pending.len() >= self.limits.members_max
+            || self.metadata_bytes() + join.metadata_bytes() > self.limits.metadata_bytes_max;
+        if is_full && !comes_back { Err(GroupError::GroupFull) } else { Ok(()) }
     }
 
     /// Whether there is a protocol that the member and all others have.
@@ -71,6 +84,14 @@ impl Group {
         effects: &mut Vec<Effect>,
     ) -> Option<Reply> {
         let id = join.new_member_id.clone();
+        if let Some(instance_id) = &join.caller.instance_id {
+            if self.static_members.contains_key(instance_id) {
+                return self.take_over(now, waiter, join, effects);
+            }
+            self.static_members.insert(instance_id.clone(), id.clone());
+            self.add_member(now, waiter, id, join, effects);
+            return None;
+        }
         match join.known_id {
             KnownId::Required => {
                 self.pending.insert(id.clone(), now.saturating_add(join.session_timeout));
@@ -115,8 +136,8 @@ impl Group {
         join: Join,
         effects: &mut Vec<Effect>,
     ) -> Option<Reply> {
-        let is_leader = join.member_id == self.leader;
-        let id = join.member_id.clone();
+        let is_leader = join.caller.member_id == self.leader;
+        let id = join.caller.member_id.clone();
         let member = self.members.get_mut(&id)?;
         let is_unchanged = member.protocols == join.protocols;
         let settled = match self.phase {
@@ -192,26 +213,37 @@ impl Group {
         }
     }
 
-    /// Begins the next generation with those who came.
+    /// Begins the next generation with those who came. Static members keep their place until their
+    /// session ends; if nobody else is there, the window stays open as long again.
     fn complete_join(&mut self, now: Duration, effects: &mut Vec<Effect>) {
-        let (came, missing): (BTreeMap<_, _>, BTreeMap<_, _>) = std::mem::take(&mut self.members)
+        let has_come = |member: &Member| member.awaiting_join.is_some();
+        if !self.members.is_empty() && self.members.values().all(|it| it.is_static() && !has_come(it)) {
+            let deadline = now.saturating_add(self.longest_rebalance_timeout()).max(now + MOMENT);
+            self.phase = Phase::PreparingRebalance(JoinWindow::Rejoin { deadline });
+            return;
+        }
+        let (stay, missing): (BTreeMap<_, _>, BTreeMap<_, _>) = std::mem::take(&mut self.members)
             .into_iter()
-            .partition(|(_, member)| member.awaiting_join.is_some());
-        self.members = came;
+            .partition(|(_, member)| has_come(member) || member.is_static());
+        self.members = stay;
         missing.into_values().for_each(|member| member.dismiss(effects));
-        self.generation += 1;
+        self.generation = self.generation.max(self.generation_floor).saturating_add(1);
         if self.members.is_empty() {
             self.phase = Phase::Empty;
             self.protocol.clear();
             self.leader.clear();
+            if self.is_durable {
+                self.persist(effects);
+            }
             return;
         }
         self.protocol = self.vote();
-        if !self.members.contains_key(&self.leader) {
-            self.leader = self.first_member();
+        if !self.members.get(&self.leader).is_some_and(has_come) {
+            self.leader = self.first_who_came();
         }
         self.phase = Phase::CompletingRebalance;
         self.sync_deadline = Some(now.saturating_add(self.longest_rebalance_timeout()));
+        self.reserve_generation(effects);
         self.answer_joins(now, effects);
     }
 
@@ -220,21 +252,23 @@ impl Group {
         for id in ids {
             let reply = Reply::Joined(self.joined(&id));
             let Some(member) = self.members.get_mut(&id) else { continue };
-            member.touch(now);
             member.assignment = Bytes::new();
             member.has_synced = false;
-            effects.extend(member.awaiting_join.take().map(|waiter| Effect { waiter, reply }));
+            if let Some(waiter) = member.awaiting_join.take() {
+                member.touch(now);
+                effects.push(Effect::Answer(waiter, reply));
+            }
         }
     }
 
-    fn first_member(&self) -> String {
-        let first = self.members.iter().min_by_key(|(_, member)| member.arrival);
-        first.map_or_else(String::new, |(id, _)| id.clone())
+    fn first_who_came(&self) -> String {
+        let came = self.members.iter().filter(|(_, member)| member.awaiting_join.is_some());
+        came.min_by_key(|(_, member)| member.arrival).map_or_else(String::new, |(id, _)| id.clone())
     }
 
     /// Each member votes for the first of its protocols that all have. Equal votes go to the one that
     /// the member who came first prefers.
-    fn vote(&self) -> String {
+    pub(super) fn vote(&self) -> String {
         let is_common = |name: &str| self.members.values().all(|member| member.supports(name));
         let mut voters: Vec<_> = self.members.values().collect();
         voters.sort_by_key(|member| member.arrival);
@@ -254,19 +288,21 @@ impl Group {
     }
 
     /// What a member is told about the present generation.
-    fn joined(&self, member_id: &str) -> Joined {
-        let members = if member_id == self.leader {
-            let all = self.members.iter();
-            all.map(|(id, member)| (id.clone(), member.metadata(&self.protocol))).collect()
-        } else {
-            Vec::new()
+    pub(super) fn joined(&self, member_id: &str) -> Joined {
+        let described = |(id, member): (&String, &Member)| JoinedMember {
+            member_id: id.clone(),
+            instance_id: member.instance_id.clone(),
+            metadata: member.metadata(&self.protocol),
         };
+        let is_leader = member_id == self.leader;
         Joined {
             generation: self.generation,
+            protocol_type: self.protocol_type.clone(),
             protocol: self.protocol.clone(),
             leader: self.leader.clone(),
             member_id: member_id.to_owned(),
-            members,
+            skip_assignment: false,
+            members: if is_leader { self.members.iter().map(described).collect() } else { Vec::new() },
         }
     }
 }

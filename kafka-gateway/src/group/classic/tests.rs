@@ -1,38 +1,44 @@
-//! Scenes of groups, with time in seconds.
+//! Scenes of classic groups, with time in seconds.
+
+use strandline_storage::log::GroupChange;
 
 use super::*;
 
 /// A group and what it has answered so far.
-struct Scene {
-    group: Group,
+pub(super) struct Scene {
+    pub(super) group: ClassicGroup,
     now: Duration,
     waiters: u64,
     replies: BTreeMap<Waiter, Reply>,
+    /// What was to be written to the log.
+    pub(super) written: Vec<GroupChange>,
 }
 
 impl Scene {
-    fn new(initial_delay_s: u64) -> Self {
-        let limits = GroupLimits {
-            initial_rebalance_delay: seconds(initial_delay_s),
-            session_timeout_min: seconds(6),
-            session_timeout_max: seconds(1800),
-            members_max: 5,
-        };
-        Self { group: Group::new(limits), now: seconds(100), waiters: 0, replies: BTreeMap::new() }
+    pub(super) fn new(initial_delay_s: u64) -> Self {
+        let limits = limits(initial_delay_s);
+        let group = ClassicGroup::new(limits, 0);
+        let (replies, written) = (BTreeMap::new(), Vec::new());
+        Self { group, now: seconds(100), waiters: 0, replies, written }
     }
 
-    fn step(&mut self, input: Input) -> Waiter {
+    pub(super) fn step(&mut self, input: Input) -> Waiter {
         self.waiters += 1;
         let waiter = Waiter(self.waiters);
         for effect in self.group.step(self.now, waiter, input) {
-            let earlier = self.replies.insert(effect.waiter, effect.reply);
-            assert_eq!(earlier, None, "a request is answered once");
+            match effect {
+                Effect::Answer(waiter, reply) => {
+                    let earlier = self.replies.insert(waiter, reply);
+                    assert_eq!(earlier, None, "a request is answered once");
+                }
+                Effect::Persist(change) => self.written.push(change),
+            }
         }
         waiter
     }
 
     /// Lets time pass, with a tick whenever the group wants one.
-    fn pass(&mut self, duration: Duration) {
+    pub(super) fn pass(&mut self, duration: Duration) {
         let end = self.now + duration;
         while let Some(deadline) = self.group.next_deadline().filter(|deadline| *deadline <= end) {
             self.now = deadline.max(self.now);
@@ -41,33 +47,33 @@ impl Scene {
         self.now = end;
     }
 
-    fn reply(&self, waiter: Waiter) -> Option<&Reply> {
+    pub(super) fn reply(&self, waiter: Waiter) -> Option<&Reply> {
         self.replies.get(&waiter)
     }
 
-    fn joined(&self, waiter: Waiter) -> &Joined {
+    pub(super) fn joined(&self, waiter: Waiter) -> &Joined {
         match self.reply(waiter) {
             Some(Reply::Joined(joined)) => joined,
             other => panic!("expected a join, found {other:?}"),
         }
     }
 
-    fn error(&self, waiter: Waiter) -> GroupError {
+    pub(super) fn error(&self, waiter: Waiter) -> GroupError {
         match self.reply(waiter) {
-            Some(Reply::Failed(error) | Reply::NotJoined { error, .. }) => *error,
+            Some(Reply::Failed(error) | Reply::NotJoined { error, .. }) => error.clone(),
             other => panic!("expected an error, found {other:?}"),
         }
     }
 
-    fn assignment(&self, waiter: Waiter) -> &[u8] {
+    pub(super) fn assignment(&self, waiter: Waiter) -> &[u8] {
         match self.reply(waiter) {
-            Some(Reply::Synced { assignment }) => assignment,
+            Some(Reply::Synced(synced)) => &synced.assignment,
             other => panic!("expected an assignment, found {other:?}"),
         }
     }
 
     /// Both members `a` (the leader) and `b` in a stable group.
-    fn stable() -> Self {
+    pub(super) fn stable() -> Self {
         let mut scene = Self::new(0);
         let a = scene.step(join("a").input());
         assert_eq!(scene.joined(a).leader, "a");
@@ -81,18 +87,33 @@ impl Scene {
     }
 }
 
-fn seconds(seconds: u64) -> Duration {
+pub(super) fn limits(initial_delay_s: u64) -> GroupLimits {
+    GroupLimits {
+        initial_rebalance_delay: seconds(initial_delay_s),
+        session_timeout_min: seconds(6),
+        session_timeout_max: seconds(1800),
+        members_max: 5,
+        metadata_bytes_max: 1000,
+        consumer_session_timeout: seconds(45),
+        consumer_heartbeat_interval: seconds(5),
+    }
+}
+
+pub(super) fn seconds(seconds: u64) -> Duration {
     Duration::from_secs(seconds)
 }
 
 /// A join that a test can change before it is sent.
-struct Joining(Join);
+pub(super) struct Joining(Join);
 
-fn join(id: &str) -> Joining {
+pub(super) fn join(id: &str) -> Joining {
     Joining(Join {
-        member_id: String::new(),
+        caller: Caller::default(),
         new_member_id: id.to_owned(),
         known_id: KnownId::NotRequired,
+        skipping: Skipping::Understood,
+        client_id: "client".to_owned(),
+        client_host: "/127.0.0.1".to_owned(),
         session_timeout: seconds(10),
         rebalance_timeout: seconds(60),
         protocol_type: "consumer".to_owned(),
@@ -100,41 +121,51 @@ fn join(id: &str) -> Joining {
     })
 }
 
-fn protocols(names: &[&str]) -> Vec<(String, Bytes)> {
+pub(super) fn protocols(names: &[&str]) -> Vec<(String, Bytes)> {
     names.iter().map(|name| ((*name).to_owned(), Bytes::from_static(b"metadata"))).collect()
 }
 
 impl Joining {
-    fn again(mut self) -> Self {
-        self.0.member_id = std::mem::take(&mut self.0.new_member_id);
+    pub(super) fn again(mut self) -> Self {
+        self.0.caller.member_id = std::mem::take(&mut self.0.new_member_id);
         self
     }
 
-    fn with(mut self, change: impl FnOnce(&mut Join)) -> Self {
+    pub(super) fn with(mut self, change: impl FnOnce(&mut Join)) -> Self {
         change(&mut self.0);
         self
     }
 
-    fn input(self) -> Input {
+    pub(super) fn input(self) -> Input {
         Input::Join(self.0)
     }
 }
 
-fn sync(id: &str, generation: i32, assignments: &[(&str, &'static [u8])]) -> Input {
-    let assignments = assignments.iter().map(|(id, bytes)| ((*id).to_owned(), Bytes::from_static(bytes)));
-    Input::Sync { member_id: id.to_owned(), generation, assignments: assignments.collect() }
+pub(super) fn caller(id: &str) -> Caller {
+    Caller { member_id: id.to_owned(), instance_id: None }
 }
 
-fn heartbeat(id: &str, generation: i32) -> Input {
-    Input::Heartbeat { member_id: id.to_owned(), generation }
+pub(super) fn sync(id: &str, generation: i32, assignments: &[(&str, &'static [u8])]) -> Input {
+    let assignments = assignments.iter().map(|(id, bytes)| ((*id).to_owned(), Bytes::from_static(bytes)));
+    Input::Sync(Sync {
+        caller: caller(id),
+        generation,
+        protocol_type: None,
+        protocol: None,
+        assignments: assignments.collect(),
+    })
+}
+
+pub(super) fn heartbeat(id: &str, generation: i32) -> Input {
+    Input::Heartbeat { caller: caller(id), generation }
 }
 
 fn leave(id: &str) -> Input {
-    Input::Leave { member_id: id.to_owned() }
+    Input::Leave { members: vec![caller(id)] }
 }
 
 fn commit(id: &str, generation: i32) -> Input {
-    Input::Commit { member_id: id.to_owned(), generation }
+    Input::Commit { caller: caller(id), generation }
 }
 
 #[test]
@@ -322,11 +353,11 @@ fn a_member_without_a_sign_of_life_is_out() {
 fn the_others_share_what_a_leaving_member_had() {
     let mut scene = Scene::stable();
     let a = scene.step(leave("a"));
-    assert_eq!(scene.reply(a), Some(&Reply::Done));
+    assert_eq!(scene.reply(a), Some(&Reply::Left(vec![Ok(())])));
     let b = scene.step(join("b").again().input());
     assert_eq!((scene.joined(b).generation, scene.joined(b).leader.as_str()), (3, "b"));
     let ghost = scene.step(leave("a"));
-    assert_eq!(scene.error(ghost), GroupError::UnknownMember);
+    assert_eq!(scene.reply(ghost), Some(&Reply::Left(vec![Err(GroupError::UnknownMember)])));
     scene.step(leave("b"));
     assert!(scene.group.is_forgettable());
 }
@@ -380,4 +411,62 @@ fn requests_of_another_generation_are_refused() {
     assert_eq!(scene.error(synced), GroupError::IllegalGeneration);
     let ghost = scene.step(sync("ghost", 2, &[]));
     assert_eq!(scene.error(ghost), GroupError::UnknownMember);
+}
+
+#[test]
+fn a_sync_that_believes_in_another_protocol_is_refused() {
+    let mut scene = Scene::stable();
+    let believing = |protocol_type: &str, protocol: &str| {
+        Input::Sync(Sync {
+            caller: caller("a"),
+            generation: 2,
+            protocol_type: Some(protocol_type.to_owned()),
+            protocol: Some(protocol.to_owned()),
+            assignments: Vec::new(),
+        })
+    };
+    let a = scene.step(believing("consumer", "sticky"));
+    assert_eq!(scene.error(a), GroupError::InconsistentProtocol);
+    let a = scene.step(believing("connect", "range"));
+    assert_eq!(scene.error(a), GroupError::InconsistentProtocol);
+    let a = scene.step(believing("consumer", "range"));
+    assert_eq!(scene.assignment(a), b"1");
+}
+
+#[test]
+fn what_members_say_is_bounded() {
+    let mut scene = Scene::stable();
+    let large = vec![("range".to_owned(), Bytes::from(vec![0; 990]))];
+    let c = scene.step(join("c").with(|join| join.protocols = large).input());
+    assert_eq!(scene.error(c), GroupError::GroupFull);
+    scene.step(join("a").again().input());
+    let b = scene.step(join("b").again().input());
+    assert_eq!(scene.joined(b).generation, 3);
+    let a = scene.step(sync("a", 3, &[("a", &[0; 990])]));
+    assert!(matches!(scene.error(a), GroupError::TooLarge { max: 1000, .. }));
+}
+
+#[test]
+fn one_event_tells_of_a_completed_rebalance() {
+    let scene = Scene::stable();
+    let classic: Vec<_> = scene.written.iter().filter(|it| matches!(it, GroupChange::Classic(_))).collect();
+    let [GroupChange::Classic(group)] = classic[..] else { panic!("one event, not {}", classic.len()) };
+    assert_eq!((group.generation, group.leader.as_str(), group.members.len()), (2, "a", 2));
+    assert_eq!(group.members[1].assignment, Bytes::from_static(b"2"));
+}
+
+#[test]
+fn a_group_that_is_restored_goes_on_without_a_rebalance() {
+    let mut scene = Scene::stable();
+    let Some(GroupChange::Classic(group)) = scene.written.last().cloned() else { panic!("it was written") };
+    scene.group = ClassicGroup::restore(scene.now, limits(0), &group, 10);
+    let a = scene.step(heartbeat("a", 2));
+    assert_eq!(scene.reply(a), Some(&Reply::Done));
+    let b = scene.step(sync("b", 2, &[]));
+    assert_eq!(scene.assignment(b), b"2");
+    let b = scene.step(join("b").again().input());
+    assert_eq!(scene.joined(b).generation, 2, "a follower that joins again disturbs nobody");
+    scene.step(join("a").again().input());
+    scene.step(join("b").again().input());
+    assert_eq!(scene.group.generation, 11, "generations that may have been told are not told again");
 }

@@ -1,0 +1,59 @@
+//! The topics that a member of a classic group says it consumes, in the metadata of the protocol
+//! type "consumer". Pure.
+//!
+//! Invariant: metadata is opaque to the groups themselves. It is looked into only to tell whether a
+//! topic's offsets are in use, and what does not decode counts as a use of every topic.
+
+use bytes::Buf;
+
+/// The protocol type whose metadata is looked into.
+pub(crate) const CONSUMER: &str = "consumer";
+
+/// Whether metadata names a topic: version i16, count i32, and that many strings with lengths i16
+/// (Kafka's `ConsumerProtocolSubscription`).
+pub(crate) fn subscribes_to(metadata: &[u8], topic: &str) -> bool {
+    names(metadata).is_none_or(|names| names.contains(&topic.as_bytes()))
+}
+
+/// `None` if it does not decode. What follows the names is of no interest.
+fn names(mut metadata: &[u8]) -> Option<Vec<&[u8]>> {
+    metadata.try_get_i16().ok()?;
+    let count = metadata.try_get_i32().ok()?;
+    let mut names = Vec::new();
+    for _ in 0..count {
+        let length = usize::try_from(metadata.try_get_i16().ok()?).ok()?;
+        let (name, rest) = metadata.split_at_checked(length)?;
+        names.push(name);
+        metadata = rest;
+    }
+    Some(names)
+}
+
+#[cfg(test)]
+mod tests {
+    use proptest::prelude::*;
+
+    use super::*;
+
+    #[test]
+    fn the_topics_of_a_subscription_are_found() {
+        let metadata = b"\x00\x03\x00\x00\x00\x02\x00\x01a\x00\x02bc\xff\xff\xff\xff";
+        assert!(subscribes_to(metadata, "a") && subscribes_to(metadata, "bc"));
+        assert!(!subscribes_to(metadata, "b"));
+        assert!(!subscribes_to(b"\x00\x00\x00\x00\x00\x00", "a"));
+    }
+
+    #[test]
+    fn what_does_not_decode_may_be_any_topic() {
+        assert!(subscribes_to(b"", "a"));
+        assert!(subscribes_to(b"\x00\x00\x7f\xff\xff\xff\x00\x01x", "a"));
+        assert!(subscribes_to(b"\x00\x00\x00\x00\x00\x01\xff\xff", "a"));
+    }
+
+    proptest! {
+        #[test]
+        fn any_bytes_are_looked_through(metadata in proptest::collection::vec(any::<u8>(), 0..40)) {
+            subscribes_to(&metadata, "a");
+        }
+    }
+}
