@@ -533,6 +533,8 @@ fn changes_topics(event: &Event) -> bool {
         | Event::GroupOffsetsDeleted(_)
         | Event::TransactionEnded(_)
         | Event::ProducersExpired(_)
+        | Event::TransactionalIdPut(_)
+        | Event::TransactionalIdRemoved(_)
         | Event::SegmentsInstalled(_)
         | Event::LogStartsMoved(_)
         | Event::ObjectsDeleted(_)

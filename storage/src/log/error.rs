@@ -48,6 +48,8 @@ pub enum AppendError {
     InvalidTimestamp { timestamp: i64, min: i64, max: i64 },
     #[error("transactional batch has no producer id or epoch")]
     TransactionWithoutProducer,
+    #[error("the partition was not added to an open transaction of producer {producer_id}")]
+    PartitionNotInTransaction { producer_id: i64 },
     #[error("producer {producer_id} has an open transaction, and the batch is not part of it")]
     NonTransactionalBatch { producer_id: i64 },
     #[error("a record has no key, and the topic keeps the newest record of each key")]

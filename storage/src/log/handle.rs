@@ -25,6 +25,7 @@ use super::settings::LogSettings;
 use super::shared::Shared;
 use super::snapshot::Snapshot;
 use super::state::Topic;
+use super::transactional_ids::{Decision, TransactionalIdView, update_job};
 use super::transactions::{EndTransaction, EndedTransaction};
 use crate::format::{BatchHeader, Compression, DecompressionBudget};
 use crate::ids::{TopicId, TopicPartition};
@@ -270,6 +271,22 @@ impl Log {
     /// Ends a transaction: writes its markers, and commits its offsets, in one commit.
     pub async fn end_transaction(&self, transaction: EndTransaction) -> Result<EndedTransaction, WriteError> {
         self.commit(|answer| transaction.into_job(answer)).await
+    }
+
+    /// Takes a decision about a transactional id and writes what it leads to, in one commit.
+    ///
+    /// # Errors
+    /// What `decide` refuses; a log that does not take the decision.
+    pub async fn update_transactional_id<T, E>(
+        &self,
+        name: &str,
+        decide: impl FnOnce(&TransactionalIdView<'_>) -> Result<Decision<T>, E> + Send + 'static,
+    ) -> Result<T, E>
+    where
+        T: Send + 'static,
+        E: From<WriteError> + Send + 'static,
+    {
+        self.commit(|answer| update_job(name.to_owned(), decide, answer)).await
     }
 
     async fn change<T, E>(&self, change: change::Change<T, E>) -> Result<T, E>

@@ -37,6 +37,7 @@ mod state;
 mod time_lookup;
 pub mod topic_config;
 pub mod topic_name;
+mod transactional_ids;
 mod transactions;
 mod trouble;
 pub mod verify;
@@ -59,7 +60,10 @@ pub use health::Health;
 pub use repair::RepairReport;
 pub use settings::{LogSettings, MaintenanceSettings};
 pub use snapshot::{Bounds, Isolation, PartitionView, ShardStats, Snapshot};
-pub use state::{AbortedRange, Block, CommittedOffset, InstalledSlice, MaxTimestamp, Schema, Topic};
+pub use state::{
+    AbortedRange, BatchPlace, Block, CommittedOffset, InstalledSlice, MaxTimestamp, Schema, Topic,
+};
 pub use time_lookup::TimestampedOffset;
 pub use topic_config::{ConfigEntry, ConfigError, ConfigKind, RetentionReference, TopicConfig};
+pub use transactional_ids::{Decision, TransactionalIdChange, TransactionalIdView};
 pub use transactions::{EndTransaction, EndedTransaction, GroupOffsets};

@@ -11,6 +11,7 @@ use super::pinned::PinnedState;
 use super::reader::BlockReader;
 use super::shared::Shared;
 use super::state::{AbortedRange, Block, CommittedOffset, InstalledSlice, PartitionState, Schema, Topic};
+use crate::format::TransactionalId;
 use crate::ids::{ShardId, TopicId, TopicPartition, WalPosition};
 
 #[derive(Clone, Debug)]
@@ -61,6 +62,21 @@ impl Snapshot {
     pub fn group_offsets(&self, group: &str) -> impl Iterator<Item = (TopicPartition, &CommittedOffset)> {
         let offsets = self.state.groups.get(group).into_iter().flat_map(|offsets| offsets.iter());
         offsets.map(|(partition, offset)| (*partition, offset))
+    }
+
+    pub fn transactional_id(&self, name: &str) -> Option<&Arc<TransactionalId>> {
+        self.state.transactional_ids.get(name)
+    }
+
+    /// All transactional ids, by name.
+    pub fn transactional_ids(&self) -> impl Iterator<Item = &Arc<TransactionalId>> {
+        self.state.transactional_ids.iter()
+    }
+
+    /// Whether an open transaction will commit an offset of the group in the partition, if it is
+    /// committed.
+    pub fn has_pending_offset(&self, group: &str, topic_partition: TopicPartition) -> bool {
+        self.state.transactional_ids.pending_offset(group, topic_partition).is_some()
     }
 
     pub fn schema(&self, topic_id: TopicId, kind: &str) -> Option<&Schema> {

@@ -8,18 +8,21 @@
 
 mod messages;
 mod segment_wire;
+mod transaction_wire;
 mod wire;
 
 #[cfg(test)]
 pub(super) mod tests;
 
 use std::collections::BTreeMap;
+use std::sync::Arc;
 
 use super::FORMAT_VERSION;
 use super::slice::Slice;
+use super::transactional_id::TransactionalId;
 use crate::ids::{ObjectId, ShardId, TopicId};
 
-/// The kind numbers. 11-15 are free for topics and groups, 18-31 for transactions, 35-47 for
+/// The kind numbers. 11-15 are free for topics and groups, 20-31 for transactions, 35-47 for
 /// segments, compaction and retention, 48-63 for users and ACLs, 65-79 for repairs.
 mod kind {
     pub(super) const OPENED: u16 = 1;
@@ -34,6 +37,8 @@ mod kind {
     pub(super) const SCHEMA_PUT: u16 = 10;
     pub(super) const TRANSACTION_ENDED: u16 = 16;
     pub(super) const PRODUCERS_EXPIRED: u16 = 17;
+    pub(super) const TRANSACTIONAL_ID_PUT: u16 = 18;
+    pub(super) const TRANSACTIONAL_ID_REMOVED: u16 = 19;
     pub(super) const SEGMENTS_INSTALLED: u16 = 32;
     pub(super) const LOG_STARTS_MOVED: u16 = 33;
     pub(super) const OBJECTS_DELETED: u16 = 34;
@@ -137,6 +142,18 @@ pub struct TransactionEnded {
 pub enum TransactionResult {
     Abort,
     Commit,
+}
+
+/// A transactional id is in this state from now on.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct TransactionalIdPut {
+    pub transactional_id: Arc<TransactionalId>,
+}
+
+/// A transactional id is forgotten: it was not used for too long.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct TransactionalIdRemoved {
+    pub name: String,
 }
 
 /// What is known of some producers is forgotten: they were silent for too long.
@@ -276,6 +293,8 @@ pub enum Event {
     SchemaPut(SchemaPut),
     TransactionEnded(TransactionEnded),
     ProducersExpired(ProducersExpired),
+    TransactionalIdPut(TransactionalIdPut),
+    TransactionalIdRemoved(TransactionalIdRemoved),
     SegmentsInstalled(SegmentsInstalled),
     LogStartsMoved(LogStartsMoved),
     ObjectsDeleted(ObjectsDeleted),
@@ -314,6 +333,8 @@ impl Event {
             Self::SchemaPut(_) => kind::SCHEMA_PUT,
             Self::TransactionEnded(_) => kind::TRANSACTION_ENDED,
             Self::ProducersExpired(_) => kind::PRODUCERS_EXPIRED,
+            Self::TransactionalIdPut(_) => kind::TRANSACTIONAL_ID_PUT,
+            Self::TransactionalIdRemoved(_) => kind::TRANSACTIONAL_ID_REMOVED,
             Self::SegmentsInstalled(_) => kind::SEGMENTS_INSTALLED,
             Self::LogStartsMoved(_) => kind::LOG_STARTS_MOVED,
             Self::ObjectsDeleted(_) => kind::OBJECTS_DELETED,
@@ -331,6 +352,7 @@ impl Event {
             | Self::LogStartsMoved(_)
             | Self::ObjectsDeleted(_)
             | Self::LossAccepted(_) => 2,
+            Self::TransactionalIdPut(_) | Self::TransactionalIdRemoved(_) => FORMAT_VERSION,
             Self::Opened(_)
             | Self::TopicCreated(_)
             | Self::TopicDeleted(_)
@@ -392,6 +414,8 @@ fn decode_message(kind: u16, min_reader_version: u16, message: &[u8]) -> Result<
         kind::SCHEMA_PUT => wire::decode(message, Event::SchemaPut),
         kind::TRANSACTION_ENDED => wire::decode(message, Event::TransactionEnded),
         kind::PRODUCERS_EXPIRED => wire::decode(message, Event::ProducersExpired),
+        kind::TRANSACTIONAL_ID_PUT => wire::decode(message, Event::TransactionalIdPut),
+        kind::TRANSACTIONAL_ID_REMOVED => wire::decode(message, Event::TransactionalIdRemoved),
         kind::SEGMENTS_INSTALLED => wire::decode(message, Event::SegmentsInstalled),
         kind::LOG_STARTS_MOVED => wire::decode(message, Event::LogStartsMoved),
         kind::OBJECTS_DELETED => wire::decode(message, Event::ObjectsDeleted),

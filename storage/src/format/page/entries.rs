@@ -5,6 +5,7 @@ use prost::Message;
 
 use crate::format::BlockEntry;
 use crate::format::slice::{Slice, SliceMessage};
+use crate::format::transactional_id::{TransactionalId, TransactionalIdMessage};
 use crate::format::wal_object::{BLOCK_ENTRY_LENGTH, WalObjectError, decode_index};
 
 #[derive(Clone, PartialEq, Message)]
@@ -183,6 +184,25 @@ pub struct SegmentEntry {
     pub unreferenced_at_ms: Option<i64>,
     #[prost(uint64, tag = "5")]
     pub unreferenced_by: u64,
+}
+
+/// A transactional id.
+#[derive(Clone, PartialEq, Message)]
+pub struct TransactionalIdEntry {
+    #[prost(message, optional, tag = "1")]
+    transactional_id: Option<TransactionalIdMessage>,
+}
+
+impl TransactionalIdEntry {
+    pub fn new(transactional_id: &TransactionalId) -> Self {
+        Self { transactional_id: Some(transactional_id.to_message()) }
+    }
+
+    /// # Errors
+    /// A message that is no transactional id.
+    pub fn into_transactional_id(self) -> Result<TransactionalId, String> {
+        TransactionalId::from_message(self.transactional_id.ok_or("the transactional id is missing")?)
+    }
 }
 
 /// The bytes of a block's index entry.

@@ -21,8 +21,8 @@ use crate::ids::{ObjectId, ShardId, WalPosition};
 
 pub use entries::{
     AbortedEntry, BatchEntry, ConfigEntry, GroupOffsetEntry, OpenTransactionEntry, PartitionEntry,
-    ProducerEntry, SchemaEntry, SegmentEntry, SliceEntry, TailBlockEntry, TopicEntry, block_entry_bytes,
-    block_entry_of,
+    ProducerEntry, SchemaEntry, SegmentEntry, SliceEntry, TailBlockEntry, TopicEntry, TransactionalIdEntry,
+    block_entry_bytes, block_entry_of,
 };
 
 const ROOT: Envelope = Envelope { what: "checkpoint", magic: *b"STRDCKP\n", version: 2 };
@@ -38,10 +38,11 @@ pub enum PageKind {
     GroupOffsets,
     Schemas,
     Segments,
+    TransactionalIds,
 }
 
 impl PageKind {
-    pub const ALL: [Self; 7] = [
+    pub const ALL: [Self; 8] = [
         Self::Topics,
         Self::Partitions,
         Self::Slices,
@@ -49,6 +50,7 @@ impl PageKind {
         Self::GroupOffsets,
         Self::Schemas,
         Self::Segments,
+        Self::TransactionalIds,
     ];
 
     fn number(self) -> u32 {
@@ -60,6 +62,7 @@ impl PageKind {
             Self::GroupOffsets => 5,
             Self::Schemas => 6,
             Self::Segments => 7,
+            Self::TransactionalIds => 9,
         }
     }
 

@@ -8,7 +8,7 @@ use imbl::OrdMap;
 
 use crate::format::page::{
     CheckpointRoot, GroupOffsetEntry, PageKind, PartitionEntry, ProducerEntry, SchemaEntry, SegmentEntry,
-    SliceEntry, TopicEntry, block_entry_of, decode_entry,
+    SliceEntry, TopicEntry, TransactionalIdEntry, block_entry_of, decode_entry,
 };
 use crate::ids::{BlockObject, ObjectId, ShardId, TopicId, TopicPartition, WalPosition};
 use crate::log::state::{
@@ -53,6 +53,7 @@ impl StateBuilder {
             PageKind::GroupOffsets => self.add_group_offset(decode_entry(entry)?),
             PageKind::Schemas => self.add_schema(decode_entry(entry)?),
             PageKind::Segments => self.add_segment(decode_entry(entry)?),
+            PageKind::TransactionalIds => self.add_transactional_id(decode_entry(entry)?),
         })
     }
 
@@ -203,6 +204,11 @@ impl StateBuilder {
                 segments.live.insert(object, segment);
             }
         }
+        Ok(())
+    }
+
+    fn add_transactional_id(&mut self, entry: TransactionalIdEntry) -> Result<(), String> {
+        self.state.transactional_ids.put(&Arc::new(entry.into_transactional_id()?));
         Ok(())
     }
 

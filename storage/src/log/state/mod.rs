@@ -11,6 +11,7 @@ mod objects;
 mod partition;
 mod producer;
 mod topic;
+mod transactional_id;
 
 use std::sync::Arc;
 
@@ -22,6 +23,7 @@ pub(super) use objects::{Garbage, SegmentState, SegmentsState};
 pub use partition::{AbortedRange, Block, InstalledSlice, MaxTimestamp, PartitionState};
 pub use producer::{ProducerBatch, ProducerState, SequenceCheck};
 pub use topic::Topic;
+pub use transactional_id::{BatchPlace, TransactionalIds};
 
 use crate::ids::{TopicId, TopicPartition, WalPosition};
 
@@ -50,6 +52,7 @@ pub struct ShardState {
     pub(super) partitions: OrdMap<TopicPartition, Arc<PartitionState>>,
     pub(super) groups: OrdMap<String, OrdMap<TopicPartition, CommittedOffset>>,
     pub(super) schemas: OrdMap<(TopicId, String), Schema>,
+    pub(super) transactional_ids: TransactionalIds,
     pub(super) next_producer_id: i64,
     /// Producers of all partitions.
     pub(super) producer_count: u64,

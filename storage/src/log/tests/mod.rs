@@ -9,6 +9,7 @@ mod lookup;
 mod owners;
 mod properties;
 mod topics;
+mod transactional_ids;
 mod transactions;
 
 use std::collections::BTreeMap;
