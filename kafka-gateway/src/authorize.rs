@@ -22,6 +22,7 @@ pub(crate) enum Operation {
     Create,
     Delete,
     Describe,
+    ClusterAction,
     DescribeConfigs,
     IdempotentWrite,
 }

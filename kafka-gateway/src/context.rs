@@ -19,6 +19,7 @@ use crate::group::coordinator::GroupCoordinator;
 use crate::group::{GroupError, Input, Reply};
 use crate::memory::MemoryBudget;
 use crate::settings::GatewaySettings;
+use crate::transaction::coordinator::TransactionCoordinator;
 
 /// Producer ids are taken from the log in blocks of this many.
 const PRODUCER_IDS_PER_BLOCK: u32 = 100;
@@ -29,6 +30,7 @@ pub(crate) struct Gateway {
     pub(crate) log: Log,
     pub(crate) settings: GatewaySettings,
     pub(crate) groups: Arc<GroupCoordinator>,
+    pub(crate) transactions: TransactionCoordinator,
     /// For large request frames.
     pub(crate) request_memory: Arc<MemoryBudget>,
     /// For Fetch answers.
@@ -45,6 +47,7 @@ impl Gateway {
         let budget = |bytes_max| MemoryBudget::new(bytes_max, contended_timeout, log.seams().clock.clone());
         Arc::new(Self {
             groups: Arc::new(groups),
+            transactions: TransactionCoordinator::new(log.clone(), &settings),
             request_memory: budget(settings.request_bytes_max),
             response_memory: budget(settings.response_bytes_max),
             log,

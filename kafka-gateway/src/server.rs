@@ -46,6 +46,7 @@ pub async fn serve(
     tokio::select! {
         () = shutdown => (),
         () = gateway.groups.run_timer() => (),
+        () = gateway.transactions.run() => (),
         () = accept(&gateway, &listener, &mut connections) => (),
     }
     drop(listener);

@@ -3,12 +3,16 @@
 //!
 //! Invariant: what ApiVersions advertises is this table and nothing else.
 
+mod add_offsets_to_txn;
+mod add_partitions_to_txn;
 mod api_versions;
 mod create_topics;
 mod delete_records;
 mod delete_topics;
 mod describe_cluster;
 mod describe_configs;
+mod describe_transactions;
+mod end_txn;
 mod fetch;
 mod fetch_encoding;
 mod find_coordinator;
@@ -17,6 +21,7 @@ mod init_producer_id;
 mod join_group;
 mod leave_group;
 mod list_offsets;
+mod list_transactions;
 mod metadata;
 mod offset_commit;
 mod offset_fetch;
@@ -24,6 +29,8 @@ mod offset_for_leader_epoch;
 mod produce;
 mod sync_group;
 mod table;
+mod txn_offset_commit;
+mod write_txn_markers;
 
 use std::collections::VecDeque;
 use std::io::IoSlice;

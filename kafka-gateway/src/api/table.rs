@@ -6,9 +6,11 @@
 use kafka_protocol::messages::ApiKey;
 
 use super::{
-    Api, Turn, answer_with, api_versions, create_topics, delete_records, delete_topics, describe_cluster,
-    describe_configs, fetch, find_coordinator, heartbeat, init_producer_id, join_group, leave_group,
-    list_offsets, metadata, offset_commit, offset_fetch, offset_for_leader_epoch, produce, sync_group,
+    Api, Turn, add_offsets_to_txn, add_partitions_to_txn, answer_with, api_versions, create_topics,
+    delete_records, delete_topics, describe_cluster, describe_configs, describe_transactions, end_txn, fetch,
+    find_coordinator, heartbeat, init_producer_id, join_group, leave_group, list_offsets, list_transactions,
+    metadata, offset_commit, offset_fetch, offset_for_leader_epoch, produce, sync_group, txn_offset_commit,
+    write_txn_markers,
 };
 use crate::guard::shape;
 
@@ -186,6 +188,56 @@ pub(crate) const TABLE: &[Api] = &[
         begin: |context, body| answer_with(context, body, offset_for_leader_epoch::answer),
     },
     Api {
+        key: ApiKey::AddPartitionsToTxn,
+        name: "AddPartitionsToTxn",
+        version_min: 0,
+        version_max: 5,
+        advertised_min: 0,
+        shape: shape::ADD_PARTITIONS_TO_TXN,
+        turn: Turn::Any,
+        begin: |context, body| answer_with(context, body, add_partitions_to_txn::answer),
+    },
+    Api {
+        key: ApiKey::AddOffsetsToTxn,
+        name: "AddOffsetsToTxn",
+        version_min: 0,
+        version_max: 4,
+        advertised_min: 0,
+        shape: shape::ADD_OFFSETS_TO_TXN,
+        turn: Turn::Any,
+        begin: |context, body| answer_with(context, body, add_offsets_to_txn::answer),
+    },
+    Api {
+        key: ApiKey::EndTxn,
+        name: "EndTxn",
+        version_min: 0,
+        version_max: 4,
+        advertised_min: 0,
+        shape: shape::END_TXN,
+        turn: Turn::Any,
+        begin: |context, body| answer_with(context, body, end_txn::answer),
+    },
+    Api {
+        key: ApiKey::WriteTxnMarkers,
+        name: "WriteTxnMarkers",
+        version_min: 1,
+        version_max: 1,
+        advertised_min: 1,
+        shape: shape::WRITE_TXN_MARKERS,
+        turn: Turn::Any,
+        begin: |context, body| answer_with(context, body, write_txn_markers::answer),
+    },
+    Api {
+        key: ApiKey::TxnOffsetCommit,
+        name: "TxnOffsetCommit",
+        version_min: 0,
+        version_max: 4,
+        advertised_min: 0,
+        shape: shape::TXN_OFFSET_COMMIT,
+        turn: Turn::Any,
+        begin: |context, body| answer_with(context, body, txn_offset_commit::answer),
+    },
+    Api {
         key: ApiKey::DescribeConfigs,
         name: "DescribeConfigs",
         version_min: 1,
@@ -204,6 +256,26 @@ pub(crate) const TABLE: &[Api] = &[
         shape: shape::DESCRIBE_CLUSTER,
         turn: Turn::Any,
         begin: |context, body| answer_with(context, body, describe_cluster::answer),
+    },
+    Api {
+        key: ApiKey::DescribeTransactions,
+        name: "DescribeTransactions",
+        version_min: 0,
+        version_max: 0,
+        advertised_min: 0,
+        shape: shape::DESCRIBE_TRANSACTIONS,
+        turn: Turn::Any,
+        begin: |context, body| answer_with(context, body, describe_transactions::answer),
+    },
+    Api {
+        key: ApiKey::ListTransactions,
+        name: "ListTransactions",
+        version_min: 0,
+        version_max: 1,
+        advertised_min: 0,
+        shape: shape::LIST_TRANSACTIONS,
+        turn: Turn::Any,
+        begin: |context, body| answer_with(context, body, list_transactions::answer),
     },
 ];
 

@@ -140,6 +140,13 @@ fn through_codec(key: ApiKey, body: Bytes, version: i16) -> RoundTrip {
         ApiKey::InitProducerId => round_trip::<InitProducerIdRequest>(body, version),
         ApiKey::OffsetForLeaderEpoch => round_trip::<OffsetForLeaderEpochRequest>(body, version),
         ApiKey::DescribeConfigs => round_trip::<DescribeConfigsRequest>(body, version),
+        ApiKey::AddPartitionsToTxn => round_trip::<AddPartitionsToTxnRequest>(body, version),
+        ApiKey::AddOffsetsToTxn => round_trip::<AddOffsetsToTxnRequest>(body, version),
+        ApiKey::EndTxn => round_trip::<EndTxnRequest>(body, version),
+        ApiKey::WriteTxnMarkers => round_trip::<WriteTxnMarkersRequest>(body, version),
+        ApiKey::TxnOffsetCommit => round_trip::<TxnOffsetCommitRequest>(body, version),
+        ApiKey::DescribeTransactions => round_trip::<DescribeTransactionsRequest>(body, version),
+        ApiKey::ListTransactions => round_trip::<ListTransactionsRequest>(body, version),
         ApiKey::DescribeCluster => round_trip::<DescribeClusterRequest>(body, version),
         other => panic!("{other:?} is served and not tested here"),
     }

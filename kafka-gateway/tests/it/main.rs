@@ -7,3 +7,4 @@ mod malformed;
 mod producing;
 mod seeking;
 mod support;
+mod transactions;
