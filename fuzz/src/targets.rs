@@ -9,7 +9,8 @@ use bytes::Bytes;
 use super::format::event::Event;
 use super::format::page::{
     GroupEntry, GroupOffsetEntry, PageKind, PageRef, PartitionEntry, ProducerEntry, SchemaEntry,
-    SegmentEntry, SliceEntry, TopicEntry, block_entry_of, decode_checkpoint, decode_entry, decode_page,
+    SegmentEntry, SliceEntry, TopicEntry, TransactionalIdEntry, block_entry_of, decode_checkpoint,
+    decode_entry, decode_page,
 };
 use super::format::segment::{
     SEGMENT_HEADER_LENGTH, SEGMENT_TRAILER_LENGTH, decode_directory, decode_segment_header,
@@ -198,6 +199,9 @@ fn read_entry(kind: PageKind, entry: &[u8]) {
         PageKind::Schemas => drop(decode_entry::<SchemaEntry>(entry)),
         PageKind::Segments => drop(decode_entry::<SegmentEntry>(entry)),
         PageKind::Groups => drop(decode_entry(entry).and_then(GroupEntry::into_body)),
+        PageKind::TransactionalIds => {
+            drop(decode_entry(entry).and_then(TransactionalIdEntry::into_transactional_id))
+        }
     }
 }
 

@@ -24,6 +24,7 @@ use crate::group::coordinator::Request;
 use crate::group::{GroupError, Reply};
 use crate::memory::MemoryBudget;
 use crate::settings::GatewaySettings;
+use crate::transaction::coordinator::TransactionCoordinator;
 
 /// Producer ids are taken from the log in blocks of this many.
 const PRODUCER_IDS_PER_BLOCK: u32 = 100;
@@ -38,6 +39,7 @@ pub(crate) struct Gateway {
     pub(crate) settings: GatewaySettings,
     pub(crate) groups: Arc<GroupCoordinator>,
     pub(crate) fetch_sessions: FetchSessions,
+    pub(crate) transactions: TransactionCoordinator,
     /// For large request frames.
     pub(crate) request_memory: Arc<MemoryBudget>,
     /// For Fetch answers.
@@ -55,6 +57,7 @@ impl Gateway {
         Arc::new(Self {
             groups: Arc::new(groups),
             fetch_sessions: FetchSessions::new(log.seams().clone()),
+            transactions: TransactionCoordinator::new(log.clone(), &settings),
             request_memory: budget(settings.request_bytes_max),
             response_memory: budget(settings.response_bytes_max),
             log,

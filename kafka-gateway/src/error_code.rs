@@ -1,16 +1,18 @@
-//! The error codes of the Kafka protocol, and what each error of the log and of the group
-//! coordinator is on the wire.
+//! The error codes of the Kafka protocol, and what each error of the log and of the
+//! coordinators is on the wire.
 //!
 //! Invariant: no other file of the project knows a code. Names and numbers follow
 //! `org.apache.kafka.common.protocol.Errors`.
 
 use strandline_storage::format::BatchErrorKind;
 use strandline_storage::log::{
-    AddPartitionsError, AppendError, CommitOffsetError, CreateTopicError, FetchError, TopicError, WriteError,
+    AddPartitionsError, AppendError, CommitOffsetError, CreateTopicError, EndTransactionError, FetchError,
+    TopicError, WriteError,
 };
 
 use crate::fetch_session::SessionError;
 use crate::group::GroupError;
+use crate::transaction::TransactionError;
 
 /// One code of the protocol.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -26,6 +28,7 @@ pub(crate) enum ErrorCode {
     CoordinatorNotAvailable = 15,
     NotCoordinator = 16,
     InvalidTopicException = 17,
+    NotEnoughReplicas = 19,
     InvalidRequiredAcks = 21,
     IllegalGeneration = 22,
     InconsistentGroupProtocol = 23,
@@ -33,6 +36,7 @@ pub(crate) enum ErrorCode {
     UnknownMemberId = 25,
     InvalidSessionTimeout = 26,
     RebalanceInProgress = 27,
+    InvalidCommitOffsetSize = 28,
     TopicAuthorizationFailed = 29,
     GroupAuthorizationFailed = 30,
     ClusterAuthorizationFailed = 31,
@@ -48,8 +52,13 @@ pub(crate) enum ErrorCode {
     OutOfOrderSequenceNumber = 45,
     InvalidProducerEpoch = 47,
     InvalidTxnState = 48,
+    InvalidProducerIdMapping = 49,
+    InvalidTransactionTimeout = 50,
+    ConcurrentTransactions = 51,
+    TransactionCoordinatorFenced = 52,
     TransactionalIdAuthorizationFailed = 53,
     SecurityDisabled = 54,
+    OperationNotAttempted = 55,
     KafkaStorageError = 56,
     NonEmptyGroup = 68,
     GroupIdNotFound = 69,
@@ -65,15 +74,19 @@ pub(crate) enum ErrorCode {
     NoReassignmentInProgress = 85,
     GroupSubscribedToTopic = 86,
     InvalidRecord = 87,
+    UnstableOffsetCommit = 88,
+    ProducerFenced = 90,
     ResourceNotFound = 91,
     DuplicateResource = 92,
     UnknownTopicId = 100,
+    TransactionalIdNotFound = 105,
     FetchSessionTopicIdError = 106,
     FencedMemberEpoch = 110,
     UnreleasedInstanceId = 111,
     UnsupportedAssignor = 112,
     StaleMemberEpoch = 113,
     UnsupportedEndpointType = 115,
+    TransactionAbortable = 120,
     InvalidRegularExpression = 128,
 }
 
@@ -81,6 +94,19 @@ impl ErrorCode {
     /// The number on the wire.
     pub(crate) fn wire(self) -> i16 {
         self as i16
+    }
+
+    /// What a client of a version is told that may be too old to know that it can be fenced (KIP-588).
+    pub(crate) fn for_version(self, version: i16, producer_fenced_since: i16) -> Self {
+        if version < producer_fenced_since { self.without_producer_fenced() } else { self }
+    }
+
+    /// The same where PRODUCER_FENCED is not used.
+    pub(crate) fn without_producer_fenced(self) -> Self {
+        match self {
+            Self::ProducerFenced => Self::InvalidProducerEpoch,
+            other => other,
+        }
     }
 }
 
@@ -115,7 +141,9 @@ impl From<&AppendError> for ErrorCode {
             AppendError::ForbiddenTimestampType | AppendError::InvalidTimestamp { .. } => {
                 Self::InvalidTimestamp
             }
-            AppendError::NonTransactionalBatch { .. } => Self::InvalidTxnState,
+            AppendError::PartitionNotInTransaction { .. } | AppendError::NonTransactionalBatch { .. } => {
+                Self::InvalidTxnState
+            }
             AppendError::OutOfOrderSequence { .. } => Self::OutOfOrderSequenceNumber,
             AppendError::StaleProducerEpoch { .. } => Self::InvalidProducerEpoch,
             AppendError::Write(write) => Self::from(write),
@@ -174,6 +202,34 @@ impl From<&CommitOffsetError> for ErrorCode {
     fn from(error: &CommitOffsetError) -> Self {
         match error {
             CommitOffsetError::UnknownTopicPartition(_) => Self::UnknownTopicOrPartition,
+        }
+    }
+}
+
+impl From<&EndTransactionError> for ErrorCode {
+    fn from(error: &EndTransactionError) -> Self {
+        match error {
+            EndTransactionError::UnknownTopicPartition(_) => Self::UnknownTopicOrPartition,
+            EndTransactionError::StaleProducerEpoch { .. } => Self::InvalidProducerEpoch,
+            EndTransactionError::StaleCoordinatorEpoch { .. } => Self::TransactionCoordinatorFenced,
+        }
+    }
+}
+
+impl From<&TransactionError> for ErrorCode {
+    /// What the log did not take is for the client to ask its coordinator again.
+    fn from(error: &TransactionError) -> Self {
+        match error {
+            TransactionError::InvalidProducerIdMapping => Self::InvalidProducerIdMapping,
+            TransactionError::ProducerFenced => Self::ProducerFenced,
+            TransactionError::ConcurrentTransactions => Self::ConcurrentTransactions,
+            TransactionError::InvalidState => Self::InvalidTxnState,
+            TransactionError::InvalidTimeout => Self::InvalidTransactionTimeout,
+            TransactionError::TooManyPartitions { .. } => Self::PolicyViolation,
+            TransactionError::OffsetsTooLarge { .. } => Self::InvalidCommitOffsetSize,
+            TransactionError::TooManyIds { .. } | TransactionError::TimedOut | TransactionError::Write(_) => {
+                Self::CoordinatorNotAvailable
+            }
         }
     }
 }

@@ -47,6 +47,7 @@ pub async fn serve(
     tokio::select! {
         () = shutdown => (),
         () = &mut groups => (),
+        () = gateway.transactions.run() => (),
         () = accept(&gateway, &listener, &mut connections) => (),
     }
     drop(listener);

@@ -54,7 +54,8 @@ pub struct GatewaySettings {
     pub contended_timeout: Duration,
     /// How long requests in flight may take to be answered when the gateway shuts down.
     pub drain_timeout: Duration,
-    /// An offset commit that is not durable by then is answered with a retriable error.
+    /// An offset commit, or a step of a transaction, that is not durable by then is answered with a
+    /// retriable error.
     pub offset_commit_timeout: Duration,
     /// What a group without members committed is forgotten after this time.
     pub offsets_retention: Duration,
@@ -62,6 +63,15 @@ pub struct GatewaySettings {
     pub offsets_expiry_interval: Duration,
     /// Longest metadata text of a committed offset, in bytes.
     pub offset_metadata_bytes_max: usize,
+    /// The longest timeout that a transactional producer may ask for.
+    pub transaction_timeout_max: Duration,
+    /// A transactional id that was not used for this time is forgotten.
+    pub transactional_id_expiration: Duration,
+    pub transactional_ids_max: usize,
+    /// Partitions of one transaction.
+    pub transaction_partitions_max: usize,
+    /// Bytes of all offsets that one transaction commits, with the names of their groups.
+    pub transaction_offset_bytes_max: usize,
 }
 
 const MIB: usize = 1024 * 1024;
@@ -97,6 +107,11 @@ impl Default for GatewaySettings {
             offsets_retention: Duration::from_secs(7 * 24 * 3600),
             offsets_expiry_interval: Duration::from_secs(600),
             offset_metadata_bytes_max: 4096,
+            transaction_timeout_max: Duration::from_secs(900),
+            transactional_id_expiration: Duration::from_secs(7 * 24 * 3600),
+            transactional_ids_max: 100_000,
+            transaction_partitions_max: 20_000,
+            transaction_offset_bytes_max: 4 * MIB,
         }
     }
 }

@@ -3,6 +3,7 @@
 use std::time::Duration;
 
 use metrics::{counter, gauge, histogram};
+use strandline_storage::format::event::TransactionResult;
 
 /// One answered request. `error` is the first error code that its answer holds.
 pub(crate) fn request_answered(api: &'static str, error: i16, took: Duration) {
@@ -33,6 +34,15 @@ pub(crate) fn fetched(records: u64, bytes: u64) {
 /// One lookup of an offset by time.
 pub(crate) fn looked_up_time() {
     counter!("strandline_kafka_time_lookups_total").increment(1);
+}
+
+/// One transaction whose end was decided.
+pub(crate) fn transaction_ended(result: TransactionResult) {
+    let result = match result {
+        TransactionResult::Commit => "commit",
+        TransactionResult::Abort => "abort",
+    };
+    counter!("strandline_kafka_transactions_total", "result" => result).increment(1);
 }
 
 /// Counts a connection as open for as long as it lives.

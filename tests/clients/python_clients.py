@@ -3,7 +3,7 @@
 import datetime
 import sys
 
-from confluent_kafka import OFFSET_END, KafkaException, TopicPartition
+from confluent_kafka import OFFSET_END, KafkaException, Producer, TopicPartition
 from confluent_kafka.admin import (
     AclBindingFilter,
     AclOperation,
@@ -39,6 +39,10 @@ def main(bootstrap, pg):
     with checks.check("confluent-kafka admin is told that there is no authorizer"):
         no_authorizer(bootstrap)
     with connect(pg) as connection:
+        with checks.check("confluent-kafka transactions are all or nothing, for SQL as well"):
+            transactions(bootstrap, connection)
+        with checks.check("confluent-kafka copies with the position of its group in the transaction"):
+            copy(bootstrap, connection)
         with checks.check("psycopg reads rows with their types"):
             types(bootstrap, connection)
         with checks.check("psycopg sends parameters"):
@@ -71,6 +75,60 @@ def round_trip(bootstrap, codec):
     same([message.offset() for message in messages], list(range(100)))
     same([message.value().decode() for message in messages], [f"v{step}" for step in range(100)])
     same([message.timestamp()[1] for message in messages], [T + step for step in range(100)])
+
+
+def transactional(bootstrap, name):
+    producer = Producer({"bootstrap.servers": bootstrap, "transactional.id": name})
+    producer.init_transactions(TIMEOUT)
+    return producer
+
+
+def transactions(bootstrap, connection):
+    create_topic(bootstrap, "python_tx", 2)
+    count = "SELECT count(*) FROM python_tx"
+    zombie = transactional(bootstrap, "python_tx")
+    zombie.begin_transaction()
+    zombie.produce("python_tx", "zombie", partition=0)
+    same(zombie.flush(TIMEOUT), 0)
+    producer = transactional(bootstrap, "python_tx")
+    for end in (producer.abort_transaction, producer.commit_transaction):
+        producer.begin_transaction()
+        for number in range(10):
+            producer.produce("python_tx", f"v{number}", partition=number % 2)
+        same(producer.flush(TIMEOUT), 0)
+        same(one(connection, count), 0)
+        end(TIMEOUT)
+    same(one(connection, count), 10)
+    try:
+        zombie.commit_transaction(TIMEOUT)
+    except KafkaException as error:
+        same(error.args[0].fatal() or error.args[0].txn_requires_abort(), True)
+    else:
+        raise AssertionError("the zombie committed")
+    same(one(connection, count), 10)
+
+
+def copy(bootstrap, connection):
+    create_topic(bootstrap, "python_from")
+    create_topic(bootstrap, "python_to")
+    produce(bootstrap, "python_from", [(T + step, f"v{step}") for step in range(20)])
+    producer = transactional(bootstrap, "python_copier")
+    client = consumer(bootstrap, "python_copiers")
+    client.subscribe(["python_from"])
+    for attempt, end in enumerate((producer.commit_transaction, producer.abort_transaction, producer.commit_transaction)):
+        messages = take(client, 10)
+        producer.begin_transaction()
+        for message in messages:
+            producer.produce("python_to", message.value())
+        position = [TopicPartition("python_from", 0, messages[-1].offset() + 1)]
+        producer.send_offsets_to_transaction(position, client.consumer_group_metadata(), TIMEOUT)
+        end(TIMEOUT)
+        if attempt == 1:
+            client.seek(TopicPartition("python_from", 0, messages[0].offset()))
+    same(client.committed([TopicPartition("python_from", 0)], TIMEOUT)[0].offset, 20)
+    client.close()
+    same(one(connection, "SELECT count(DISTINCT _value) FROM python_to"), 20)
+    same(one(connection, "SELECT count(*) FROM python_to"), 20)
 
 
 def group_goes_on(bootstrap):

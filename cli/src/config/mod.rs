@@ -67,6 +67,10 @@ pub struct KafkaConfig {
     pub connections_max: usize,
     pub frame_bytes_max: ByteSize,
     pub idle_timeout: HumanDuration,
+    /// The longest timeout that a transactional producer may ask for.
+    pub transaction_timeout_max: HumanDuration,
+    /// A transactional id that was not used for so long is forgotten.
+    pub transactional_id_expiration: HumanDuration,
 }
 
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
@@ -140,6 +144,8 @@ impl Default for KafkaConfig {
             connections_max: 1000,
             frame_bytes_max: ByteSize::mebibytes(100),
             idle_timeout: HumanDuration::seconds(600),
+            transaction_timeout_max: HumanDuration::seconds(900),
+            transactional_id_expiration: HumanDuration::seconds(7 * 86_400),
         }
     }
 }

@@ -124,6 +124,8 @@ fn gateway_settings(config: &Config) -> GatewaySettings {
         connections_max: kafka.connections_max,
         frame_bytes_max: kafka.frame_bytes_max.as_usize(),
         idle_timeout: kafka.idle_timeout.0,
+        transaction_timeout_max: kafka.transaction_timeout_max.0,
+        transactional_id_expiration: kafka.transactional_id_expiration.0,
         ..GatewaySettings::default()
     }
 }

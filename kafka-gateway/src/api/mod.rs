@@ -4,6 +4,8 @@
 //! Invariant: what ApiVersions advertises is this table and nothing else.
 
 mod acls;
+mod add_offsets_to_txn;
+mod add_partitions_to_txn;
 mod alter_configs;
 mod api_versions;
 mod client_quotas;
@@ -21,7 +23,9 @@ mod describe_groups;
 mod describe_log_dirs;
 mod describe_producers;
 mod describe_topic_partitions;
+mod describe_transactions;
 mod elect_leaders;
+mod end_txn;
 mod fetch;
 mod fetch_encoding;
 mod fetch_request;
@@ -35,6 +39,7 @@ mod leave_group;
 mod list_config_resources;
 mod list_groups;
 mod list_offsets;
+mod list_transactions;
 mod metadata;
 mod offset_commit;
 mod offset_delete;
@@ -44,7 +49,9 @@ mod partition_reassignments;
 mod produce;
 mod sync_group;
 mod table;
+mod txn_offset_commit;
 mod user_scram_credentials;
+mod write_txn_markers;
 
 use std::collections::VecDeque;
 use std::io::IoSlice;

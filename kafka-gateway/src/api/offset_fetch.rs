@@ -3,10 +3,11 @@
 //! # Behavior
 //! - A group or a partition without a committed offset is answered with offset -1, epoch -1 and empty
 //!   metadata, and is no error. Null topics ask for all offsets of the group.
+//! - Who asks for stable offsets is told UNSTABLE_OFFSET_COMMIT while a transaction may still commit one
+//!   of the partition (KIP-447).
 //!
 //! # Version notes
-//! - 2: an error code for the group; null topics. 5: leader epochs. 7: `require_stable`, which
-//!   always holds, because there are no transactions yet.
+//! - 2: an error code for the group; null topics. 5: leader epochs. 7: `require_stable`.
 //! - 8: several groups at once. 9: member id and epoch of the consumer protocol (KIP-848): a member that
 //!   the group does not have is UNKNOWN_MEMBER_ID, another epoch than its current one STALE_MEMBER_EPOCH.
 
@@ -23,7 +24,7 @@ use strandline_storage::log::{CommittedOffset, Snapshot};
 
 use crate::authorize::{Operation, Resource};
 use crate::context::{Context, find_partition};
-use crate::error_code::ErrorCode;
+use crate::error_code::{ErrorCode, NONE};
 use crate::group::Reply;
 use crate::group::coordinator::Request;
 
@@ -36,13 +37,34 @@ const NO_EPOCH: i32 = -1;
 
 pub(super) async fn answer(context: Context, request: OffsetFetchRequest) -> OffsetFetchResponse {
     let snapshot = context.log().snapshot();
+    let require_stable = request.require_stable;
     if context.version >= MANY_GROUPS_SINCE {
-        let groups = answer_groups(&context, &snapshot, &request.groups).await;
+        let mut groups = answer_groups(&context, &snapshot, &request.groups).await;
+        if require_stable {
+            groups.iter_mut().for_each(|group| mark_unstable(&context, &snapshot, group));
+        }
         return OffsetFetchResponse::default().with_groups(groups);
     }
-    let answered = answer_group(&context, &snapshot, &as_group(request)).await;
+    let mut answered = answer_group(&context, &snapshot, &as_group(request)).await;
+    if require_stable {
+        mark_unstable(&context, &snapshot, &mut answered);
+    }
     let topics = answered.topics.into_iter().map(|topic| as_single(&context, topic));
     OffsetFetchResponse::default().with_error_code(answered.error_code).with_topics(topics.collect())
+}
+
+/// Withholds the offsets that an open transaction may still replace.
+fn mark_unstable(context: &Context, snapshot: &Snapshot, group: &mut OffsetFetchResponseGroup) {
+    for topic in &mut group.topics {
+        for answered in &mut topic.partitions {
+            let partition = find_partition(snapshot, &topic.name, answered.partition_index);
+            let is_pending = |partition| snapshot.has_pending_offset(&group.group_id, partition);
+            if answered.error_code == NONE && partition.is_ok_and(is_pending) {
+                let code = context.code(ErrorCode::UnstableOffsetCommit);
+                *answered = answer_partition(answered.partition_index, None).with_error_code(code);
+            }
+        }
+    }
 }
 
 /// The one group of an older request, in the form of the newer ones.

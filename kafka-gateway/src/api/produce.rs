@@ -7,6 +7,9 @@
 //! - Batches are queued before the next request of the connection is looked at, so that the order of
 //!   one producer is kept; the wait for durability runs beside the requests that follow.
 //! - An unknown topic is UNKNOWN_TOPIC_OR_PARTITION: only Metadata creates topics.
+//! - A transactional batch whose partition was not added to the open transaction of its producer is
+//!   INVALID_TXN_STATE, one of a producer that was replaced INVALID_PRODUCER_EPOCH, one without a
+//!   transactional id TRANSACTIONAL_ID_AUTHORIZATION_FAILED.
 //! - A batch that is not durable within the request's timeout is REQUEST_TIMED_OUT. It stays queued
 //!   and may still become durable.
 //!
@@ -26,14 +29,16 @@ use kafka_protocol::messages::produce_response::{
 };
 use kafka_protocol::messages::{ProduceRequest, ProduceResponse};
 use kafka_protocol::protocol::StrBytes;
-use strandline_storage::format::{BatchHeader, Compression};
-use strandline_storage::log::{AppendError, Appended, PartitionAppend, PendingAppend, Topic};
+use strandline_storage::format::{BatchHeader, Compression, Producer};
+use strandline_storage::ids::TopicPartition;
+use strandline_storage::log::{AppendError, Appended, PartitionAppend, PendingAppend, Snapshot, Topic};
 
 use super::{Answer, Begin, RequestError, Running, decode, encode};
-use crate::authorize::Operation;
+use crate::authorize::{Operation, Resource};
 use crate::context::{Context, TopicKey, partition_of};
 use crate::error_code::ErrorCode;
 use crate::telemetry;
+use crate::transaction::verify;
 
 const ZSTD_SINCE: i16 = 7;
 const TOPIC_IDS_SINCE: i16 = 13;
@@ -114,19 +119,20 @@ pub(super) fn begin(context: Context, body: Bytes) -> Begin {
 
 /// Looks at what needs no work of the log.
 fn check(context: &Context, request: ProduceRequest) -> Checked {
-    let snapshot = context.log().snapshot();
+    let transactional_id = request.transactional_id.as_deref().map(|name| &**name);
+    let checking = Checking { context, snapshot: context.log().snapshot(), transactional_id };
     let mut checked = Checked { slots: Vec::new(), appends: Vec::new() };
     for topic in request.topic_data {
         let key = match context.version >= TOPIC_IDS_SINCE {
             true => TopicKey::Id(topic.topic_id),
             false => TopicKey::Name(topic.name),
         };
-        let found = context.find_topic(Operation::Write, &snapshot, &key);
+        let found = context.find_topic(Operation::Write, &checking.snapshot, &key);
         for data in topic.partition_data {
             let bytes = data.records.as_ref().map_or(0, Bytes::len);
             let partition = data.index;
             let append = match request.acks {
-                -1..=1 => check_partition(context.version, found, data),
+                -1..=1 => check_partition(&checking, found, data),
                 acks => Err(Refusal::new(
                     ErrorCode::InvalidRequiredAcks,
                     format!("acks {acks} is not -1, 0 or 1"),
@@ -145,8 +151,15 @@ fn check(context: &Context, request: ProduceRequest) -> Checked {
     checked
 }
 
+/// What the batches of one request are checked against.
+struct Checking<'a> {
+    context: &'a Context,
+    snapshot: Snapshot,
+    transactional_id: Option<&'a str>,
+}
+
 fn check_partition(
-    version: i16,
+    checking: &Checking<'_>,
     topic: Result<&Topic, ErrorCode>,
     data: PartitionProduceData,
 ) -> Result<PartitionAppend, Refusal> {
@@ -155,16 +168,37 @@ fn check_partition(
         Refusal::new(ErrorCode::InvalidRecord, "exactly one record batch is expected, there is none")
     })?;
     let header = BatchHeader::parse(&batch);
-    if header.as_ref().is_ok_and(BatchHeader::is_transactional) {
-        let reason = "transactions are not served yet, so the partition is in none";
-        return Err(Refusal::new(ErrorCode::InvalidTxnState, reason));
+    if let Some(header) = header.as_ref().ok().filter(|header| header.is_transactional()) {
+        check_transaction(checking, header, topic_partition)?;
     }
     let compression = header.and_then(|header| header.compression());
-    if version < ZSTD_SINCE && compression == Ok(Compression::Zstd) {
+    if checking.context.version < ZSTD_SINCE && compression == Ok(Compression::Zstd) {
         let reason = format!("zstd needs Produce version {ZSTD_SINCE}");
         return Err(Refusal::new(ErrorCode::UnsupportedCompressionType, reason));
     }
     Ok(PartitionAppend { topic_partition, batch })
+}
+
+/// The partition must have been added to the open transaction of the producer (KIP-890). The log
+/// looks again when it gives the batch its offsets; here the answer is at hand.
+fn check_transaction(
+    checking: &Checking<'_>,
+    header: &BatchHeader,
+    partition: TopicPartition,
+) -> Result<(), Refusal> {
+    let Checking { context, snapshot, transactional_id } = checking;
+    let name = transactional_id.ok_or(ErrorCode::TransactionalIdAuthorizationFailed)?;
+    context.authorize(Operation::Write, Resource::TransactionalId(name))?;
+    let current = snapshot.transactional_id(name).map(|current| &**current);
+    let producer = Producer { producer_id: header.producer_id, producer_epoch: header.producer_epoch };
+    verify(current, producer, partition).map_err(|error| {
+        let code = match ErrorCode::from(&error) {
+            // Producers do not expect this one here, and try again on that one.
+            ErrorCode::ConcurrentTransactions => ErrorCode::NotEnoughReplicas,
+            code => code.without_producer_fenced(),
+        };
+        Refusal::new(code, error.to_string())
+    })
 }
 
 type AppendResults = Vec<Result<Appended, AppendError>>;

@@ -118,6 +118,47 @@ pub(crate) const LIST_OFFSETS: &[Field] = &[
 pub(crate) const INIT_PRODUCER_ID: &[Field] =
     &[always(Kind::NullableString), always(INT32), since(3, INT64), since(3, INT16)];
 
+const TXN_TOPICS: Kind = array(&[always(Kind::String), always(INT32_ARRAY)]);
+
+pub(crate) const ADD_PARTITIONS_TO_TXN: &[Field] = &[
+    since(
+        4,
+        array(&[always(Kind::String), always(INT64), always(INT16), always(Kind::Bool), always(TXN_TOPICS)]),
+    ),
+    until(3, Kind::String),
+    until(3, INT64),
+    until(3, INT16),
+    until(3, TXN_TOPICS),
+];
+
+pub(crate) const ADD_OFFSETS_TO_TXN: &[Field] =
+    &[always(Kind::String), always(INT64), always(INT16), always(Kind::String)];
+
+pub(crate) const END_TXN: &[Field] =
+    &[always(Kind::String), always(INT64), always(INT16), always(Kind::Bool)];
+
+pub(crate) const WRITE_TXN_MARKERS: &[Field] =
+    &[always(array(&[always(INT64), always(INT16), always(Kind::Bool), always(TXN_TOPICS), always(INT32)]))];
+
+pub(crate) const TXN_OFFSET_COMMIT: &[Field] = &[
+    always(Kind::String),
+    always(Kind::String),
+    always(INT64),
+    always(INT16),
+    since(3, INT32),
+    since(3, Kind::String),
+    since(3, Kind::NullableString),
+    always(array(&[
+        always(Kind::String),
+        always(array(&[always(INT32), always(INT64), since(2, INT32), always(Kind::NullableString)])),
+    ])),
+];
+
+pub(crate) const DESCRIBE_TRANSACTIONS: &[Field] = &[always(STRING_ARRAY)];
+
+pub(crate) const LIST_TRANSACTIONS: &[Field] =
+    &[always(STRING_ARRAY), always(Kind::Array(Element::Scalar(&INT64))), since(1, INT64)];
+
 pub(crate) const OFFSET_FOR_LEADER_EPOCH: &[Field] = &[
     since(3, INT32),
     always(array(&[always(Kind::String), always(array(&[always(INT32), always(INT32), always(INT32)]))])),

@@ -44,12 +44,15 @@ async fn every_version_of_api_versions_names_the_same_apis() {
     let request = ApiVersionsRequest::default()
         .with_client_software_name(StrBytes::from_static_str("test"))
         .with_client_software_version(StrBytes::from_static_str("1.0"));
+    let mut named = None;
     for version in 0..=4 {
         let request = if version >= 3 { request.clone() } else { ApiVersionsRequest::default() };
         let response = client.call(version, &request).await;
         let produce = response.api_keys.iter().find(|api| api.api_key == key(ApiKey::Produce)).unwrap();
         assert_eq!((response.error_code, produce.min_version), (0, 0));
         assert!(response.api_keys.len() > 30);
+        let keys: Vec<_> = response.api_keys.iter().map(|api| api.api_key).collect();
+        assert_eq!(named.get_or_insert(keys.clone()), &keys);
         assert_eq!(response.throttle_time_ms, 0);
     }
     let unnamed = client.call(3, &ApiVersionsRequest::default()).await;

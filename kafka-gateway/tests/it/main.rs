@@ -10,3 +10,4 @@ mod malformed;
 mod producing;
 mod seeking;
 mod support;
+mod transactions;

@@ -1,8 +1,7 @@
 //! Produce: acknowledgements, order, idempotence and refusals.
 
 use bytes::{Bytes, BytesMut};
-use kafka_protocol::messages::{InitProducerIdRequest, MetadataRequest, ProduceRequest, TransactionalId};
-use kafka_protocol::protocol::StrBytes;
+use kafka_protocol::messages::{InitProducerIdRequest, MetadataRequest, ProduceRequest};
 use strandline_storage::format::{BatchOptions, Compression, ProducerIdentity, set_max_timestamp};
 
 use crate::support::*;
@@ -11,7 +10,6 @@ const CORRUPT_MESSAGE: i16 = 2;
 const UNKNOWN_TOPIC_OR_PARTITION: i16 = 3;
 const MESSAGE_TOO_LARGE: i16 = 10;
 const INVALID_REQUIRED_ACKS: i16 = 21;
-const INVALID_REQUEST: i16 = 42;
 const OUT_OF_ORDER_SEQUENCE_NUMBER: i16 = 45;
 const UNSUPPORTED_COMPRESSION_TYPE: i16 = 76;
 const INVALID_RECORD: i16 = 87;
@@ -83,15 +81,6 @@ async fn a_resent_batch_gets_its_first_offset_and_a_gap_is_refused() {
     assert_eq!((again.error_code, again.base_offset), (0, 0));
     assert_eq!(client.produce("t", 0, sequenced(5)).await.error_code, OUT_OF_ORDER_SEQUENCE_NUMBER);
     assert_eq!(client.produce("t", 0, sequenced(2)).await.base_offset, 2);
-}
-
-#[tokio::test]
-async fn a_transactional_producer_is_refused() {
-    let gateway = TestGateway::start().await;
-    let mut client = gateway.connect().await;
-    let id = TransactionalId(StrBytes::from_static_str("tx"));
-    let request = InitProducerIdRequest::default().with_transactional_id(Some(id));
-    assert_eq!(client.call(4, &request).await.error_code, INVALID_REQUEST);
 }
 
 #[tokio::test]

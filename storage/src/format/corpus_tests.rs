@@ -13,8 +13,8 @@ use prost::Message;
 use super::event::tests::any_event;
 use super::page::{
     CheckpointRoot, GroupEntry, GroupOffsetEntry, PageKind, PageRef, PartitionEntry, ProducerEntry,
-    SchemaEntry, SegmentEntry, SliceEntry, TailBlockEntry, TopicEntry, block_entry_bytes, encode_checkpoint,
-    encode_page,
+    SchemaEntry, SegmentEntry, SliceEntry, TailBlockEntry, TopicEntry, TransactionalIdEntry,
+    block_entry_bytes, encode_checkpoint, encode_page,
 };
 use super::segment::{SegmentBuilder, SegmentHeader};
 use super::*;
@@ -326,8 +326,25 @@ fn page(kind: PageKind) -> (PageRef, Bytes) {
                 .encode_to_vec()
         }
         PageKind::Groups => GroupEntry::classic("g", 2, 9, &Default::default()).encode_to_vec(),
+        PageKind::TransactionalIds => TransactionalIdEntry::new(&transactional_id()).encode_to_vec(),
     };
     encode_page(kind, object_id(2), Bytes::from_static(b"key"), vec![entry.clone(), entry])
+}
+
+fn transactional_id() -> TransactionalId {
+    let producer = Producer { producer_id: 9, producer_epoch: 2 };
+    let pending = PendingOffset { offset: 12, leader_epoch: -1, metadata: None };
+    TransactionalId {
+        name: "t".to_owned(),
+        producer,
+        previous: Some(Producer { producer_epoch: 1, ..producer }),
+        timeout_ms: 60_000,
+        state: TransactionState::Ongoing,
+        partitions: [partition(0), partition(1)].into(),
+        groups: [("g".to_owned(), [(partition(0), pending)].into())].into(),
+        started_at_ms: Some(1_767_225_600_000),
+        updated_at_ms: 1_767_225_600_500,
+    }
 }
 
 /// Some events of each kind, by their numbers.

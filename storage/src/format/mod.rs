@@ -1,7 +1,7 @@
 //! Byte formats: bytes in, bytes out.
 //!
 //! `record_batch` is Kafka's batch, `wal_object` the unit of commit, `event` what a commit says
-//! about state, `segment` what compaction makes of many commits, `page` a part of a checkpoint,
+//! about state, `transactional_id` the largest part of one, `segment` what compaction makes of many commits, `page` a part of a checkpoint,
 //! `claim` and `cluster` the two small objects beside the log. Each has its byte table in
 //! docs/formats.md.
 //!
@@ -21,6 +21,7 @@ pub mod page;
 pub mod record_batch;
 pub mod segment;
 pub mod slice;
+pub mod transactional_id;
 pub mod wal_object;
 
 pub use claim::{Claim, decode_claim, encode_claim};
@@ -35,6 +36,7 @@ pub use record_batch::{
     verify_crc, without_records,
 };
 pub use slice::{Slice, SliceData, SliceLocation};
+pub use transactional_id::{PendingOffset, PendingOffsets, Producer, TransactionState, TransactionalId};
 pub use wal_object::{
     BlockEntry, BlockFlags, CommitObject, EncodedWalObject, Fence, PREFIX_READ_LENGTH, WalHeader, WalKind,
     WalObject, WalObjectBuilder, WalObjectError, decode_wal_object, encode_fence, verify_batches,

@@ -10,9 +10,9 @@ use std::sync::Arc;
 use super::append::{Appended, PreparedBatch};
 use super::error::{AppendError, EndTransactionError};
 use super::pending::PendingPartition;
-use super::state::{PartitionState, ShardState};
+use super::state::{BatchPlace, PartitionState, ShardState};
 use super::transactions::Marker;
-use crate::format::{EncodedWalObject, Event, WalHeader, WalObjectBuilder};
+use crate::format::{EncodedWalObject, Event, Producer, WalHeader, WalObjectBuilder};
 use crate::ids::TopicPartition;
 
 /// A commit in the making.
@@ -67,12 +67,37 @@ impl Assignment {
     pub(super) fn append(&mut self, batch: &PreparedBatch) -> Result<Appended, AppendError> {
         let topic_partition = batch.topic_partition;
         let unknown = AppendError::UnknownTopicPartition(topic_partition);
+        self.check_transaction(batch)?;
         let (current, pending) = self.partition(topic_partition).ok_or(unknown)?;
         let appended = pending.append(&current, batch)?;
         if !appended.is_duplicate {
             self.bytes += batch.size_bytes();
         }
         Ok(appended)
+    }
+
+    /// Refuses what a producer of a transactional id of this shard sends from an older epoch, and what
+    /// it sends to partitions that are not in its open transaction (KIP-890): a batch that comes late
+    /// would open a transaction that nobody ends.
+    fn check_transaction(&self, batch: &PreparedBatch) -> Result<(), AppendError> {
+        let header = batch.header();
+        let producer_id = header.producer_id;
+        let Some(transactional_id) = self.working.transactional_ids.of_producer(producer_id) else {
+            return Ok(());
+        };
+        let producer = Producer { producer_id, producer_epoch: header.producer_epoch };
+        match transactional_id.place_of(producer, batch.topic_partition) {
+            BatchPlace::InTransaction => Ok(()),
+            BatchPlace::StaleProducer => {
+                let (current, found) = (transactional_id.producer.producer_epoch, header.producer_epoch);
+                Err(AppendError::StaleProducerEpoch { producer_id, current, found })
+            }
+            BatchPlace::NotAdded if header.is_transactional() => {
+                Err(AppendError::PartitionNotInTransaction { producer_id })
+            }
+            // The partition knows whether a transaction is open in it.
+            BatchPlace::NotAdded => Ok(()),
+        }
     }
 
     /// Appends the marker of a transaction; gives its offset.

@@ -534,6 +534,8 @@ fn changes_topics(event: &Event) -> bool {
         | Event::GroupDeleted(_)
         | Event::TransactionEnded(_)
         | Event::ProducersExpired(_)
+        | Event::TransactionalIdPut(_)
+        | Event::TransactionalIdRemoved(_)
         | Event::SegmentsInstalled(_)
         | Event::LogStartsMoved(_)
         | Event::ObjectsDeleted(_)

@@ -49,6 +49,8 @@ pub enum AppendError {
     InvalidTimestamp { timestamp: i64, min: i64, max: i64, records: Vec<i32> },
     #[error("transactional batch has no producer id or epoch")]
     TransactionWithoutProducer,
+    #[error("the partition was not added to an open transaction of producer {producer_id}")]
+    PartitionNotInTransaction { producer_id: i64 },
     #[error("producer {producer_id} has an open transaction, and the batch is not part of it")]
     NonTransactionalBatch { producer_id: i64 },
     /// With the numbers of the first such records in the batch.

@@ -34,6 +34,7 @@ use super::shared::Environment;
 use super::snapshot::Snapshot;
 use super::state::Topic;
 use super::submit::{Checks, PendingAppend, submit};
+use super::transactional_ids::{Decision, TransactionalIdView, update_job};
 use super::transactions::{EndTransaction, EndedParts, EndedTransaction, TransactionPart};
 use crate::ids::{ShardId, TopicId, TopicPartition};
 use crate::object::{LogStore, StoreError};
@@ -315,6 +316,27 @@ impl Log {
             ended.add(places, shard.commit(|answer| transaction.into_job(answer)).await?);
         }
         Ok(ended.into_whole())
+    }
+
+    /// Takes a decision about a transactional id and writes what it leads to, in one commit of the
+    /// shard that the transactional id is in.
+    ///
+    /// # Errors
+    /// What `decide` refuses; a log that does not take the decision.
+    pub async fn update_transactional_id<T, E>(
+        &self,
+        name: &str,
+        decide: impl FnOnce(&TransactionalIdView<'_>) -> Result<Decision<T>, E> + Send + 'static,
+    ) -> Result<T, E>
+    where
+        T: Send + 'static,
+        E: From<WriteError> + Send + 'static,
+    {
+        let knows = |shard: usize| self.shards[shard].shared.durable().transactional_ids.get(name).is_some();
+        let place = place_of(name, self.shards.len(), knows);
+        let log = self.clone();
+        let holds = move |group: &str| log.group_place(group) == place;
+        self.shards[place].commit(|answer| update_job(name.to_owned(), holds, decide, answer)).await
     }
 
     /// Wakes when something happens to one of these partitions. Register first and look at a

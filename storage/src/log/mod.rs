@@ -43,6 +43,7 @@ mod submit;
 mod time_lookup;
 pub mod topic_config;
 pub mod topic_name;
+mod transactional_ids;
 mod transactions;
 mod trouble;
 pub mod verify;
@@ -69,10 +70,11 @@ pub use repair::RepairReport;
 pub use settings::{LogSettings, MaintenanceSettings};
 pub use snapshot::{ActiveProducer, Bounds, Isolation, PartitionView, ShardStats, Snapshot};
 pub use state::{
-    AbortedRange, Block, CommittedOffset, ConsumerGroup, GroupBody, GroupState, InstalledSlice, MaxTimestamp,
-    Placement, Schema, Topic,
+    AbortedRange, BatchPlace, Block, CommittedOffset, ConsumerGroup, GroupBody, GroupState, InstalledSlice,
+    MaxTimestamp, Placement, Schema, Topic,
 };
 pub use submit::PendingAppend;
 pub use time_lookup::TimestampedOffset;
 pub use topic_config::{ConfigEntry, ConfigError, ConfigKind, RetentionReference, TopicConfig};
+pub use transactional_ids::{Decision, TransactionalIdChange, TransactionalIdView};
 pub use transactions::{EndTransaction, EndedTransaction, GroupOffsets};

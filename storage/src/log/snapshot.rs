@@ -18,6 +18,7 @@ use super::state::{
     AbortedRange, Block, CommittedOffset, GroupState, InstalledSlice, PartitionState, Schema, ShardState,
     Topic,
 };
+use crate::format::TransactionalId;
 use crate::ids::{ShardId, TopicId, TopicPartition, WalPosition};
 
 #[derive(Clone, Debug)]
@@ -126,12 +127,37 @@ impl Snapshot {
         expired > 0 || state.is_group_expired(group, expired, since_ms)
     }
 
-    pub fn schema(&self, topic_id: TopicId, kind: &str) -> Option<&Schema> {
-        self.state.schemas.get(&(topic_id, kind.to_owned()))
+    pub fn transactional_id(&self, name: &str) -> Option<&Arc<TransactionalId>> {
+        let knows = |shard: usize| self.shards[shard].state.transactional_ids.get(name).is_some();
+        let shard = place_of(name, self.shards.len(), knows);
+        self.shards[shard].state.transactional_ids.get(name)
+    }
+
+    /// All transactional ids, by name.
+    pub fn transactional_ids(&self) -> impl Iterator<Item = &Arc<TransactionalId>> {
+        let mut ids: Vec<_> =
+            self.shards.iter().flat_map(|shard| shard.state.transactional_ids.iter()).collect();
+        ids.sort_by(|a, b| a.name.cmp(&b.name));
+        ids.into_iter()
+    }
+
+    /// Whether an open transaction will commit an offset of the group in the partition, if it is
+    /// committed.
+    pub fn has_pending_offset(&self, group: &str, topic_partition: TopicPartition) -> bool {
+        let pending = |shard: &ShardSnapshot| {
+            shard.state.transactional_ids.pending_offset(group, topic_partition).is_some()
+        };
+        self.shards.iter().any(pending)
     }
 
     pub fn schema(&self, topic_id: TopicId, kind: &str) -> Option<&Schema> {
         self.first().schemas.get(&(topic_id, kind.to_owned()))
+    }
+
+    /// Rises with each new writer epoch of any shard.
+    pub fn writer_epochs(&self) -> u64 {
+        let positions = self.shards.iter().filter_map(|shard| shard.state.position);
+        positions.map(|position| position.writer_epoch).sum()
     }
 
     /// Objects and bytes of the WAL up to here.

@@ -12,11 +12,14 @@ import org.apache.kafka.clients.admin.NewTopic;
 import org.apache.kafka.clients.admin.OffsetSpec;
 import org.apache.kafka.clients.consumer.ConsumerRecord;
 import org.apache.kafka.clients.consumer.KafkaConsumer;
+import org.apache.kafka.clients.consumer.OffsetAndMetadata;
 import org.apache.kafka.clients.consumer.OffsetAndTimestamp;
 import org.apache.kafka.clients.producer.KafkaProducer;
 import org.apache.kafka.clients.producer.ProducerRecord;
 import org.apache.kafka.common.TopicPartition;
 import org.apache.kafka.common.config.ConfigResource;
+import org.apache.kafka.common.errors.InvalidProducerEpochException;
+import org.apache.kafka.common.errors.ProducerFencedException;
 import org.apache.kafka.common.header.internals.RecordHeader;
 
 /**
@@ -48,6 +51,7 @@ public final class ClientCheck {
         checks.check("java group commits and goes on", checks::groupGoesOn);
         checks.check("java admin creates, describes and deletes", checks::admin);
         checks.check("java goes on in a topic that was created again", checks::topicCreatedAgain);
+        checks.check("java transactions are all or nothing", checks::transactions);
         System.exit(checks.failed ? 1 : 0);
     }
 
@@ -78,10 +82,15 @@ public final class ClientCheck {
     }
 
     private KafkaConsumer<String, String> consumer(String group) {
+        return consumer(group, "read_uncommitted");
+    }
+
+    private KafkaConsumer<String, String> consumer(String group, String isolation) {
         Properties settings = new Properties();
         settings.put("bootstrap.servers", bootstrap);
         settings.put("group.id", group);
         settings.put("auto.offset.reset", "earliest");
+        settings.put("isolation.level", isolation);
         settings.put("enable.auto.commit", "false");
         settings.put("max.poll.records", "10");
         settings.put("key.deserializer", "org.apache.kafka.common.serialization.StringDeserializer");
@@ -170,6 +179,71 @@ public final class ClientCheck {
                 same((long) round * 10, records.get(0).offset());
                 consumer.commitSync();
             }
+        }
+    }
+
+    private KafkaProducer<String, String> transactional() {
+        Properties settings = new Properties();
+        settings.put("bootstrap.servers", bootstrap);
+        settings.put("transactional.id", "java_tx");
+        settings.put("key.serializer", "org.apache.kafka.common.serialization.StringSerializer");
+        settings.put("value.serializer", "org.apache.kafka.common.serialization.StringSerializer");
+        KafkaProducer<String, String> producer = new KafkaProducer<>(settings);
+        producer.initTransactions();
+        return producer;
+    }
+
+    private static void send(KafkaProducer<String, String> producer, String value) {
+        for (int partition = 0; partition < 2; partition++) {
+            producer.send(new ProducerRecord<>("java_tx", partition, null, value));
+        }
+        producer.flush();
+    }
+
+    private void transactions() throws Exception {
+        TopicPartition source = new TopicPartition("java_none", 0);
+        try (Admin admin = Admin.create(Map.of("bootstrap.servers", bootstrap));
+             KafkaProducer<String, String> zombie = transactional();
+             KafkaConsumer<String, String> group = consumer("java_tx")) {
+            admin.createTopics(List.of(new NewTopic("java_tx", 2, (short) 1))).all().get(30, TimeUnit.SECONDS);
+            zombie.beginTransaction();
+            send(zombie, "zombie");
+            try (KafkaProducer<String, String> producer = transactional()) {
+                producer.beginTransaction();
+                send(producer, "dropped");
+                producer.abortTransaction();
+                producer.beginTransaction();
+                send(producer, "kept");
+                producer.sendOffsetsToTransaction(Map.of(source, new OffsetAndMetadata(7)), group.groupMetadata());
+                same(true, admin.describeTransactions(List.of("java_tx")).description("java_tx")
+                    .get(30, TimeUnit.SECONDS).topicPartitions().contains(new TopicPartition("java_tx", 1)));
+                producer.commitTransaction();
+            }
+            try {
+                zombie.commitTransaction();
+                throw new AssertionError("the zombie committed");
+            } catch (ProducerFencedException | InvalidProducerEpochException fenced) {
+                zombie.close(Duration.ZERO);
+            }
+            same(7L, group.committed(Set.of(source)).get(source).offset());
+        }
+        same(List.of("kept", "kept"), committedValues());
+    }
+
+    private List<String> committedValues() {
+        List<TopicPartition> partitions = List.of(new TopicPartition("java_tx", 0), new TopicPartition("java_tx", 1));
+        try (KafkaConsumer<String, String> consumer = consumer("java_tx_reader", "read_committed")) {
+            consumer.assign(partitions);
+            consumer.seekToBeginning(partitions);
+            Map<TopicPartition, Long> ends = consumer.endOffsets(partitions);
+            List<String> values = new ArrayList<>();
+            for (int polls = 0; polls < POLLS_MAX; polls++) {
+                consumer.poll(POLL).forEach(record -> values.add(record.value()));
+                if (partitions.stream().allMatch(partition -> consumer.position(partition) >= ends.get(partition))) {
+                    return values;
+                }
+            }
+            throw new AssertionError("the ends were not reached, after " + values);
         }
     }
 

@@ -89,7 +89,7 @@ pub(crate) struct GroupCoordinator {
 #[derive(Debug, Default)]
 struct State {
     /// The epoch of the log's writer that the groups were loaded under.
-    writer_epoch: u64,
+    writer_epochs: u64,
     slots: HashMap<String, Slot>,
     waiters: u64,
     /// What the timer waits for.
@@ -355,9 +355,9 @@ impl GroupCoordinator {
 impl State {
     /// Forgets all groups if somebody else may have written to the log since they were loaded.
     fn follow(&mut self, snapshot: &Snapshot) {
-        let writer_epoch = snapshot.wal_position().map_or(0, |position| position.writer_epoch);
-        if self.writer_epoch != writer_epoch {
-            self.writer_epoch = writer_epoch;
+        let writer_epochs = snapshot.writer_epochs();
+        if self.writer_epochs != writer_epochs {
+            self.writer_epochs = writer_epochs;
             self.slots.clear();
         }
     }

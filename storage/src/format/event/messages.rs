@@ -182,6 +182,12 @@ pub(super) struct TransactionEndedMessage {
 }
 
 #[derive(Clone, PartialEq, Message)]
+pub(super) struct TransactionalIdRemovedMessage {
+    #[prost(string, tag = "1")]
+    pub(super) name: String,
+}
+
+#[derive(Clone, PartialEq, Message)]
 pub(super) struct ProducersExpiredMessage {
     #[prost(message, repeated, tag = "1")]
     pub(super) partitions: Vec<ExpiredProducersMessage>,

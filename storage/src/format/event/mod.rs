@@ -10,6 +10,7 @@ mod group;
 mod group_wire;
 mod messages;
 mod segment_wire;
+mod transaction_wire;
 mod wire;
 
 #[cfg(test)]
@@ -18,9 +19,11 @@ mod group_tests;
 pub(super) mod tests;
 
 use std::collections::BTreeMap;
+use std::sync::Arc;
 
 use super::FORMAT_VERSION;
 use super::slice::Slice;
+use super::transactional_id::TransactionalId;
 use crate::ids::{ObjectId, ShardId, TopicId};
 
 pub use group::{
@@ -32,7 +35,7 @@ pub(in crate::format) use group_wire::{
     consumer_group_message, consumer_group_of,
 };
 
-/// The kind numbers. 15 is free for groups, 18-31 for transactions, 35-47 for
+/// The kind numbers. 15 is free for groups, 20-31 for transactions, 35-47 for
 /// segments, compaction and retention, 48-63 for users and ACLs, 65-79 for repairs.
 mod kind {
     pub(super) const OPENED: u16 = 1;
@@ -51,6 +54,8 @@ mod kind {
     pub(super) const GENERATIONS_RESERVED: u16 = 14;
     pub(super) const TRANSACTION_ENDED: u16 = 16;
     pub(super) const PRODUCERS_EXPIRED: u16 = 17;
+    pub(super) const TRANSACTIONAL_ID_PUT: u16 = 18;
+    pub(super) const TRANSACTIONAL_ID_REMOVED: u16 = 19;
     pub(super) const SEGMENTS_INSTALLED: u16 = 32;
     pub(super) const LOG_STARTS_MOVED: u16 = 33;
     pub(super) const OBJECTS_DELETED: u16 = 34;
@@ -156,6 +161,18 @@ pub struct TransactionEnded {
 pub enum TransactionResult {
     Abort,
     Commit,
+}
+
+/// A transactional id is in this state from now on.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct TransactionalIdPut {
+    pub transactional_id: Arc<TransactionalId>,
+}
+
+/// A transactional id is forgotten: it was not used for too long.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct TransactionalIdRemoved {
+    pub name: String,
 }
 
 /// What is known of some producers is forgotten: they were silent for too long.
@@ -299,6 +316,8 @@ pub enum Event {
     GenerationsReserved(GenerationsReserved),
     TransactionEnded(TransactionEnded),
     ProducersExpired(ProducersExpired),
+    TransactionalIdPut(TransactionalIdPut),
+    TransactionalIdRemoved(TransactionalIdRemoved),
     SegmentsInstalled(SegmentsInstalled),
     LogStartsMoved(LogStartsMoved),
     ObjectsDeleted(ObjectsDeleted),
@@ -341,6 +360,8 @@ impl Event {
             Self::GenerationsReserved(_) => kind::GENERATIONS_RESERVED,
             Self::TransactionEnded(_) => kind::TRANSACTION_ENDED,
             Self::ProducersExpired(_) => kind::PRODUCERS_EXPIRED,
+            Self::TransactionalIdPut(_) => kind::TRANSACTIONAL_ID_PUT,
+            Self::TransactionalIdRemoved(_) => kind::TRANSACTIONAL_ID_REMOVED,
             Self::SegmentsInstalled(_) => kind::SEGMENTS_INSTALLED,
             Self::LogStartsMoved(_) => kind::LOG_STARTS_MOVED,
             Self::ObjectsDeleted(_) => kind::OBJECTS_DELETED,
@@ -368,7 +389,9 @@ impl Event {
             Self::ClassicGroupPut(_)
             | Self::ConsumerGroupChanged(_)
             | Self::GroupDeleted(_)
-            | Self::GenerationsReserved(_) => FORMAT_VERSION,
+            | Self::GenerationsReserved(_)
+            | Self::TransactionalIdPut(_)
+            | Self::TransactionalIdRemoved(_) => 3,
             Self::Opened(_)
             | Self::TopicCreated(_)
             | Self::TopicDeleted(_)
@@ -434,6 +457,8 @@ fn decode_message(kind: u16, min_reader_version: u16, message: &[u8]) -> Result<
         kind::GENERATIONS_RESERVED => wire::decode(message, Event::GenerationsReserved),
         kind::TRANSACTION_ENDED => wire::decode(message, Event::TransactionEnded),
         kind::PRODUCERS_EXPIRED => wire::decode(message, Event::ProducersExpired),
+        kind::TRANSACTIONAL_ID_PUT => wire::decode(message, Event::TransactionalIdPut),
+        kind::TRANSACTIONAL_ID_REMOVED => wire::decode(message, Event::TransactionalIdRemoved),
         kind::SEGMENTS_INSTALLED => wire::decode(message, Event::SegmentsInstalled),
         kind::LOG_STARTS_MOVED => wire::decode(message, Event::LogStartsMoved),
         kind::OBJECTS_DELETED => wire::decode(message, Event::ObjectsDeleted),

@@ -1,13 +1,13 @@
 //! Events: round trip, refusal of what is not known, and any bytes.
 
-use proptest::collection::{btree_map, vec};
+use proptest::collection::{btree_map, btree_set, vec};
 use proptest::option;
 use proptest::prelude::*;
 
 use super::group_tests::group_state_event;
 use super::*;
-use crate::format::BlockFlags;
 use crate::format::slice::{LossAcceptance, SliceData, SliceLocation};
+use crate::format::{BlockFlags, PendingOffset, Producer, TransactionState, TransactionalId};
 use crate::ids::TopicPartition;
 
 fn encoded(event: &Event) -> Vec<u8> {
@@ -23,6 +23,15 @@ fn frame(kind: u16, min_reader_version: u16, message: &[u8]) -> Vec<u8> {
     bytes.extend_from_slice(&(message.len() as u32).to_le_bytes());
     bytes.extend_from_slice(message);
     bytes
+}
+
+#[test]
+fn a_transactional_id_in_an_unknown_state_or_without_a_producer_is_refused() {
+    let refused = |message: &[u8]| Event::decode(&frame(18, 2, message)).unwrap_err().to_string();
+    assert_eq!(refused(&[0x12, 0, 0x28, 9]), "kind 18 does not decode: transaction state 9 is not known");
+    assert_eq!(refused(&[0x0a, 1, b't']), "kind 18 does not decode: the producer is missing");
+    let epoch = [0x12, 4, 0x10, 0x80, 0x80, 0x04];
+    assert!(refused(&epoch).contains("producer epoch 32768 does not fit 16 bits"));
 }
 
 fn topic_deleted() -> Event {
@@ -192,6 +201,42 @@ fn producer_event() -> impl Strategy<Value = Event> {
     ]
 }
 
+fn transactional_id_event() -> impl Strategy<Value = Event> {
+    let partition = || {
+        (topic_id(), any::<i32>()).prop_map(|(topic_id, partition)| TopicPartition::new(topic_id, partition))
+    };
+    let producer = || {
+        any::<(i64, i16)>().prop_map(|(producer_id, producer_epoch)| Producer { producer_id, producer_epoch })
+    };
+    let pending = (any::<(i64, i32)>(), option::of(any::<String>()))
+        .prop_map(|((offset, leader_epoch), metadata)| PendingOffset { offset, leader_epoch, metadata });
+    let put = (
+        any::<(String, i32, Option<i64>, i64)>(),
+        (producer(), option::of(producer())),
+        prop::sample::select(&TransactionState::ALL[..]),
+        btree_set(partition(), 0..4),
+        btree_map(any::<String>(), btree_map(partition(), pending, 0..3), 0..3),
+    );
+    prop_oneof![
+        put.prop_map(|(fields, (producer, previous), state, partitions, groups)| {
+            let (name, timeout_ms, started_at_ms, updated_at_ms) = fields;
+            let transactional_id = TransactionalId {
+                name,
+                producer,
+                previous,
+                timeout_ms,
+                state,
+                partitions,
+                groups,
+                started_at_ms,
+                updated_at_ms,
+            };
+            Event::TransactionalIdPut(TransactionalIdPut { transactional_id: transactional_id.into() })
+        }),
+        any::<String>().prop_map(|name| Event::TransactionalIdRemoved(TransactionalIdRemoved { name })),
+    ]
+}
+
 fn group_event() -> impl Strategy<Value = Event> {
     let offset = (topic_id(), any::<(i32, i64, i32, i64)>(), option::of(any::<String>())).prop_map(
         |(topic_id, (partition, offset, leader_epoch, commit_time_ms), metadata)| CommittedOffset {
@@ -316,6 +361,7 @@ pub(crate) fn any_event() -> impl Strategy<Value = Event> {
         producer_event(),
         group_event(),
         group_state_event(),
+        transactional_id_event(),
         segment_event()
     ]
 }

@@ -47,6 +47,8 @@ pub(super) fn encode(event: &Event, out: &mut Vec<u8>) {
         Event::GenerationsReserved(event) => put(event, out),
         Event::TransactionEnded(event) => put(event, out),
         Event::ProducersExpired(event) => put(event, out),
+        Event::TransactionalIdPut(event) => put(event, out),
+        Event::TransactionalIdRemoved(event) => put(event, out),
         Event::SegmentsInstalled(event) => put(event, out),
         Event::LogStartsMoved(event) => put(event, out),
         Event::ObjectsDeleted(event) => put(event, out),

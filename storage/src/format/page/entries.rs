@@ -9,6 +9,7 @@ use crate::format::event::{
     classic_group_message, classic_group_of, consumer_group_message, consumer_group_of,
 };
 use crate::format::slice::{Slice, SliceMessage};
+use crate::format::transactional_id::{TransactionalId, TransactionalIdMessage};
 use crate::format::wal_object::{BLOCK_ENTRY_LENGTH, WalObjectError, decode_index};
 
 #[derive(Clone, PartialEq, Message)]
@@ -226,6 +227,25 @@ impl GroupEntry {
             (None, Some(consumer)) => consumer_group_of(consumer).map(GroupEntryBody::Consumer),
             (Some(_), Some(_)) | (None, None) => Err("a group is of one protocol".to_owned()),
         }
+    }
+}
+
+/// A transactional id.
+#[derive(Clone, PartialEq, Message)]
+pub struct TransactionalIdEntry {
+    #[prost(message, optional, tag = "1")]
+    transactional_id: Option<TransactionalIdMessage>,
+}
+
+impl TransactionalIdEntry {
+    pub fn new(transactional_id: &TransactionalId) -> Self {
+        Self { transactional_id: Some(transactional_id.to_message()) }
+    }
+
+    /// # Errors
+    /// A message that is no transactional id.
+    pub fn into_transactional_id(self) -> Result<TransactionalId, String> {
+        TransactionalId::from_message(self.transactional_id.ok_or("the transactional id is missing")?)
     }
 }
 

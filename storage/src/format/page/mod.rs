@@ -22,7 +22,7 @@ use crate::ids::{ObjectId, ShardId, WalPosition};
 pub use entries::{
     AbortedEntry, BatchEntry, ConfigEntry, GroupEntry, GroupEntryBody, GroupOffsetEntry,
     OpenTransactionEntry, PartitionEntry, ProducerEntry, SchemaEntry, SegmentEntry, SliceEntry,
-    TailBlockEntry, TopicEntry, block_entry_bytes, block_entry_of,
+    TailBlockEntry, TopicEntry, TransactionalIdEntry, block_entry_bytes, block_entry_of,
 };
 
 const ROOT: Envelope = Envelope { what: "checkpoint", magic: *b"STRDCKP\n", version: 2 };
@@ -39,10 +39,11 @@ pub enum PageKind {
     Schemas,
     Segments,
     Groups,
+    TransactionalIds,
 }
 
 impl PageKind {
-    pub const ALL: [Self; 8] = [
+    pub const ALL: [Self; 9] = [
         Self::Topics,
         Self::Partitions,
         Self::Slices,
@@ -51,6 +52,7 @@ impl PageKind {
         Self::Schemas,
         Self::Segments,
         Self::Groups,
+        Self::TransactionalIds,
     ];
 
     fn number(self) -> u32 {
@@ -63,6 +65,7 @@ impl PageKind {
             Self::Schemas => 6,
             Self::Segments => 7,
             Self::Groups => 8,
+            Self::TransactionalIds => 9,
         }
     }
 

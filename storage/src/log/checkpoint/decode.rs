@@ -8,7 +8,7 @@ use imbl::OrdMap;
 
 use crate::format::page::{
     CheckpointRoot, GroupEntry, GroupEntryBody, GroupOffsetEntry, PageKind, PartitionEntry, ProducerEntry,
-    SchemaEntry, SegmentEntry, SliceEntry, TopicEntry, block_entry_of, decode_entry,
+    SchemaEntry, SegmentEntry, SliceEntry, TopicEntry, TransactionalIdEntry, block_entry_of, decode_entry,
 };
 use crate::ids::{BlockObject, ObjectId, ShardId, TopicId, TopicPartition, WalPosition};
 use crate::log::state::{
@@ -54,6 +54,7 @@ impl StateBuilder {
             PageKind::Schemas => self.add_schema(decode_entry(entry)?),
             PageKind::Segments => self.add_segment(decode_entry(entry)?),
             PageKind::Groups => self.add_group(decode_entry(entry)?),
+            PageKind::TransactionalIds => self.add_transactional_id(decode_entry(entry)?),
         })
     }
 
@@ -222,6 +223,11 @@ impl StateBuilder {
                 segments.live.insert(object, segment);
             }
         }
+        Ok(())
+    }
+
+    fn add_transactional_id(&mut self, entry: TransactionalIdEntry) -> Result<(), String> {
+        self.state.transactional_ids.put(&Arc::new(entry.into_transactional_id()?));
         Ok(())
     }
 

@@ -11,7 +11,7 @@ use prost::Message;
 use crate::format::page::{
     AbortedEntry, BatchEntry, ConfigEntry, GroupEntry, GroupOffsetEntry, OpenTransactionEntry, PageKind,
     PageRef, PartitionEntry, ProducerEntry, SchemaEntry, SegmentEntry, SliceEntry, TailBlockEntry,
-    TopicEntry, block_entry_bytes, encode_page,
+    TopicEntry, TransactionalIdEntry, block_entry_bytes, encode_page,
 };
 use crate::ids::{BlockObject, ObjectId, TopicId, TopicPartition};
 use crate::log::state::{Block, GroupBody, GroupState, PartitionState, ShardState};
@@ -129,6 +129,7 @@ fn entries_of(state: &ShardState, kind: PageKind) -> Entries<'_> {
         PageKind::Schemas => schemas(state),
         PageKind::Segments => segments(state),
         PageKind::Groups => groups(state),
+        PageKind::TransactionalIds => transactional_ids(state),
     }
 }
 
@@ -292,6 +293,13 @@ fn segments(state: &ShardState) -> Entries<'_> {
         }
     };
     Box::new(live.map(keyed(0)).chain(garbage.map(keyed(1))))
+}
+
+fn transactional_ids(state: &ShardState) -> Entries<'_> {
+    Box::new(state.transactional_ids.iter().map(|transactional_id| {
+        let key = transactional_id.name.clone().into_bytes();
+        Keyed::new(key, &TransactionalIdEntry::new(transactional_id))
+    }))
 }
 
 fn id_bytes(id: TopicId) -> Vec<u8> {

@@ -7,7 +7,10 @@ use super::*;
 use crate::format::event::{OffsetsCommitted, ProducerBatch, ProducerBatches, TopicCreated};
 use crate::format::page::PageRef;
 use crate::format::slice::{Slice, SliceData, SliceLocation};
-use crate::format::{BlockEntry, BlockFlags, Event, WalHeader, event};
+use crate::format::{
+    BlockEntry, BlockFlags, Event, PendingOffset, Producer, TransactionState, TransactionalId, WalHeader,
+    event,
+};
 use crate::ids::{ObjectId, ShardId, TopicId, TopicPartition, WalPosition};
 use crate::log::state::{Commit, ShardState};
 use crate::object::{LogStore, ObjectStoreBackend};
@@ -138,6 +141,23 @@ fn installed(topic: u16, object: u8) -> Event {
     })
 }
 
+fn transactional_id(partition: TopicPartition) -> Event {
+    let pending = PendingOffset { offset: 5, leader_epoch: -1, metadata: None };
+    let transactional_id = TransactionalId {
+        name: "t".to_owned(),
+        producer: Producer { producer_id: 7, producer_epoch: 3 },
+        previous: Some(Producer { producer_id: 6, producer_epoch: 1 }),
+        timeout_ms: 60_000,
+        state: TransactionState::Ongoing,
+        partitions: [partition].into(),
+        groups: [("g".to_owned(), [(partition, pending)].into())].into(),
+        started_at_ms: Some(40),
+        updated_at_ms: 50,
+    };
+    let transactional_id = transactional_id.into();
+    Event::TransactionalIdPut(event::TransactionalIdPut { transactional_id })
+}
+
 #[tokio::test]
 async fn what_is_loaded_is_what_was_written() {
     let mut world = World::new();
@@ -153,7 +173,7 @@ async fn what_is_loaded_is_what_was_written() {
         commit_time_ms: 4,
     };
     let committed = OffsetsCommitted { group: "g".into(), offsets: vec![offset] };
-    world.apply(&[Event::OffsetsCommitted(committed)], &[block(first, 6)]);
+    world.apply(&[Event::OffsetsCommitted(committed), transactional_id(first)], &[block(first, 6)]);
     world.checkpoint().await;
     let loaded = world.load().await;
     assert_eq!(format!("{loaded:?}"), format!("{:?}", world.state));
@@ -161,6 +181,7 @@ async fn what_is_loaded_is_what_was_written() {
     assert_eq!((partition.slices.len(), partition.blocks.len(), partition.size_bytes), (1, 2, 300));
     assert_eq!(partition.last_stable_offset(), 0);
     assert_eq!(loaded.segments.live.len(), 1);
+    assert_eq!(loaded.transactional_ids.len(), 1);
 }
 
 #[tokio::test]

@@ -105,6 +105,11 @@ impl ShardState {
             }
             Event::TransactionEnded(event) => self.end_transaction(event, at),
             Event::ProducersExpired(event) => self.expire_producers(event),
+            Event::TransactionalIdPut(event) => {
+                self.transactional_ids.put(&event.transactional_id);
+                Ok(())
+            }
+            Event::TransactionalIdRemoved(event) => self.transactional_ids.remove(&event.name),
             Event::SegmentsInstalled(event) => self.install_segments(event, at),
             Event::LogStartsMoved(event) => {
                 event.partitions.iter().try_for_each(|start| self.move_log_start(start, at))

@@ -12,6 +12,7 @@ mod objects;
 mod partition;
 mod producer;
 mod topic;
+mod transactional_id;
 
 use std::sync::Arc;
 
@@ -24,6 +25,7 @@ pub(super) use objects::{Garbage, SegmentState, SegmentsState};
 pub use partition::{AbortedRange, Block, InstalledSlice, MaxTimestamp, PartitionState};
 pub use producer::{ProducerBatch, ProducerState, SequenceCheck};
 pub use topic::{Placement, Topic};
+pub use transactional_id::{BatchPlace, TransactionalIds};
 
 use crate::ids::{ShardId, TopicId, TopicPartition, WalPosition};
 
@@ -57,6 +59,7 @@ pub struct ShardState {
     /// Members and assignments of groups. A group that only has offsets is not in it.
     pub(super) group_states: OrdMap<String, Arc<GroupState>>,
     pub(super) schemas: OrdMap<(TopicId, String), Schema>,
+    pub(super) transactional_ids: TransactionalIds,
     pub(super) next_producer_id: i64,
     /// Producers of all partitions.
     pub(super) producer_count: u64,

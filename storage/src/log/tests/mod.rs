@@ -11,6 +11,7 @@ mod owners;
 mod properties;
 mod shards;
 mod topics;
+mod transactional_ids;
 mod transactions;
 
 use std::collections::BTreeMap;

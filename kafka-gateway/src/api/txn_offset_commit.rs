@@ -1,0 +1,130 @@
+//! TxnOffsetCommit (key 28): offsets of a group that are committed with a transaction.
+//!
+//! # Behavior
+//! - Durable when it is answered, and visible when the transaction is committed. The group must have
+//!   been added by AddOffsetsToTxn: INVALID_TXN_STATE otherwise.
+//! - Members commit in their generation, as in OffsetCommit; who names neither member nor generation
+//!   is not asked. A rebalance refuses nothing: the transaction decides.
+//! - A partition that does not exist is UNKNOWN_TOPIC_OR_PARTITION, metadata that is too long
+//!   OFFSET_METADATA_TOO_LARGE, each for its partition; all others are kept.
+//!
+//! # Version notes
+//! - 2: leader epochs. 3: member, generation and instance id of the consumer.
+//! - PRODUCER_FENCED is not used here: an old epoch is INVALID_PRODUCER_EPOCH in all versions.
+//! - 5 would add the group to the transaction by itself, which comes with transaction.version 2.
+
+use std::collections::VecDeque;
+
+use kafka_protocol::messages::txn_offset_commit_request::TxnOffsetCommitRequestPartition;
+use kafka_protocol::messages::txn_offset_commit_response::{
+    TxnOffsetCommitResponsePartition, TxnOffsetCommitResponseTopic,
+};
+use kafka_protocol::messages::{TxnOffsetCommitRequest, TxnOffsetCommitResponse};
+use strandline_storage::format::{PendingOffset, PendingOffsets, Producer};
+use strandline_storage::ids::TopicPartition;
+use strandline_storage::log::Snapshot;
+
+use super::group_requests::caller;
+use crate::authorize::{Operation, Resource};
+use crate::context::{Context, find_partition};
+use crate::error_code::ErrorCode;
+use crate::group::consumer::CommitVersion;
+use crate::group::coordinator::Request;
+use crate::group::{GroupError, Reply};
+use crate::transaction::CommitOffsets;
+
+const MEMBER_SINCE: i16 = 3;
+
+pub(super) async fn answer(context: Context, request: TxnOffsetCommitRequest) -> TxnOffsetCommitResponse {
+    if let Err(error) = check(&context, &request).await {
+        return respond(&context, &request, || error);
+    }
+    let snapshot = context.log().snapshot();
+    let (mut codes, mut offsets) = (VecDeque::new(), PendingOffsets::new());
+    for topic in &request.topics {
+        for partition in &topic.partitions {
+            let checked = check_partition(&context, &snapshot, &topic.name, partition);
+            codes.push_back(checked.map(|(id, pending)| drop(offsets.insert(id, pending))));
+        }
+    }
+    let kept = keep(&context, &request, offsets).await;
+    respond(&context, &request, || {
+        let checked = codes.pop_front().expect("every partition was checked");
+        checked.and(kept).map_or_else(|error| error, |()| ErrorCode::None)
+    })
+}
+
+async fn check(context: &Context, request: &TxnOffsetCommitRequest) -> Result<(), ErrorCode> {
+    let name = &request.transactional_id;
+    context.authorize(Operation::Write, Resource::TransactionalId(name))?;
+    context.authorize(Operation::Read, Resource::Group(&request.group_id))?;
+    if name.is_empty() {
+        return Err(ErrorCode::InvalidRequest);
+    }
+    check_member(context, request).await
+}
+
+async fn check_member(context: &Context, request: &TxnOffsetCommitRequest) -> Result<(), ErrorCode> {
+    let generation = request.generation_id;
+    if context.version < MEMBER_SINCE || (generation < 0 && request.member_id.is_empty()) {
+        return Ok(());
+    }
+    let caller = caller(&request.member_id, request.group_instance_id.as_ref());
+    let commit = Request::Commit { caller, generation, version: CommitVersion::Epochs };
+    match context.step_group(&request.group_id, commit).await {
+        // The member is one of this generation, which is all that is asked here.
+        Reply::Failed(GroupError::RebalanceInProgress) => Ok(()),
+        Reply::Failed(error) => Err(ErrorCode::from(error)),
+        _ => Ok(()),
+    }
+}
+
+fn check_partition(
+    context: &Context,
+    snapshot: &Snapshot,
+    topic: &str,
+    partition: &TxnOffsetCommitRequestPartition,
+) -> Result<(TopicPartition, PendingOffset), ErrorCode> {
+    context.authorize(Operation::Read, Resource::Topic(topic))?;
+    let metadata = partition.committed_metadata.as_deref().unwrap_or_default();
+    if metadata.len() > context.settings().offset_metadata_bytes_max {
+        return Err(ErrorCode::OffsetMetadataTooLarge);
+    }
+    let pending = PendingOffset {
+        offset: partition.committed_offset,
+        leader_epoch: partition.committed_leader_epoch,
+        metadata: Some(metadata.to_owned()),
+    };
+    Ok((find_partition(snapshot, topic, partition.partition_index)?, pending))
+}
+
+async fn keep(
+    context: &Context,
+    request: &TxnOffsetCommitRequest,
+    offsets: PendingOffsets,
+) -> Result<(), ErrorCode> {
+    if offsets.is_empty() {
+        return Ok(());
+    }
+    let producer = Producer { producer_id: request.producer_id.0, producer_epoch: request.producer_epoch };
+    let commit = CommitOffsets { producer, group: request.group_id.to_string(), offsets };
+    let kept = context.gateway.transactions.commit_offsets(&request.transactional_id, commit).await;
+    kept.map_err(|error| ErrorCode::from(&error).without_producer_fenced())
+}
+
+fn respond(
+    context: &Context,
+    request: &TxnOffsetCommitRequest,
+    mut code: impl FnMut() -> ErrorCode,
+) -> TxnOffsetCommitResponse {
+    let topics = request.topics.iter().map(|topic| {
+        let partitions = topic.partitions.iter().map(|partition| {
+            TxnOffsetCommitResponsePartition::default()
+                .with_partition_index(partition.partition_index)
+                .with_error_code(context.code(code()))
+        });
+        let partitions = partitions.collect();
+        TxnOffsetCommitResponseTopic::default().with_name(topic.name.clone()).with_partitions(partitions)
+    });
+    TxnOffsetCommitResponse::default().with_topics(topics.collect())
+}
