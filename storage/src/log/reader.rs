@@ -20,8 +20,17 @@ use crate::object::{BlockCache, BlockKey, LogStore, StoreError};
 /// A run of adjacent blocks is read in one request up to this many bytes.
 pub(super) const READ_BYTES_MAX: u64 = 8 * 1024 * 1024;
 
+/// Why a block cannot be read in the process that owns the shard: nobody else deletes in it.
+pub(super) const MISSING: &str = "the object is missing";
+
+/// The same in a process that only reads: the owner may delete what only older states refer to.
+pub(super) const MISSING_OR_DELETED: &str = "the object is missing, or a server deleted it since this process \
+    read the state of the log; run the statement again";
+
 #[derive(Debug)]
 pub(super) struct BlockReader {
+    /// What is said of an object that is not there.
+    missing: &'static str,
     store: Arc<dyn LogStore>,
     shard: ShardId,
     keys: ShardKeys,
@@ -43,8 +52,10 @@ impl BlockReader {
         shard: ShardId,
         tail_bytes_max: usize,
         cache: Arc<BlockCache<Block>>,
+        missing: &'static str,
     ) -> Self {
         Self {
+            missing,
             store,
             shard,
             keys: ShardKeys::new(shard),
@@ -167,7 +178,7 @@ impl BlockReader {
             SliceData::Stored(location) => location,
             SliceData::Lost { acceptance: LossAcceptance::Accepted, .. } => return Ok(Arc::default()),
             SliceData::Lost { object, .. } => {
-                return Err(damaged_slice(slice, object.clone(), "the object is missing".to_owned()));
+                return Err(damaged_slice(slice, object.clone(), MISSING.to_owned()));
             }
         };
         let object = BlockObject::Segment(location.object);
@@ -178,7 +189,7 @@ impl BlockReader {
             let bytes = match self.store.get_range(&name, location.index_position..end).await {
                 Ok(bytes) => bytes,
                 Err(StoreError::NotFound { .. }) => {
-                    return Err(damaged_slice(slice, name, "the object is missing".to_owned()));
+                    return Err(damaged_slice(slice, name, self.missing.to_owned()));
                 }
                 Err(error) => {
                     return Err(FetchError::Unavailable { object: name, reason: error.to_string() });
@@ -232,7 +243,7 @@ impl BlockReader {
     /// An object that is missing is damage; anything else may pass.
     fn unreadable(&self, block: &Block, error: &StoreError) -> FetchError {
         match error {
-            StoreError::NotFound { .. } => self.damaged(block, "the object is missing".to_owned()),
+            StoreError::NotFound { .. } => self.damaged(block, self.missing.to_owned()),
             other => FetchError::Unavailable {
                 object: self.keys.block_object(block.object),
                 reason: other.to_string(),

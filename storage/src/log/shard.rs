@@ -53,7 +53,7 @@ impl Shard {
             commit_bytes_max: settings.commit_bytes_max,
         };
         let state = opening.start.state.clone();
-        let shared = Arc::new(Shared::new(&environment, shard, opening.cluster_id, state));
+        let shared = Arc::new(Shared::new(&environment, shard, opening.cluster_id, state, Health::Serving));
         if let Some(root) = &opening.checkpoint {
             shared.set_checkpoint(root.position, root.append_time_ms);
         }
@@ -78,8 +78,8 @@ impl Shard {
     pub(super) async fn open_read_only(environment: Environment, shard: ShardId) -> Result<Self, OpenError> {
         let Environment { store, settings, seams, .. } = &environment;
         let (cluster_id, state) = open::read_only(store, shard, settings, seams).await?;
-        let shared = Arc::new(Shared::new(&environment, shard, cluster_id, state));
-        shared.set_health(Health::ReadOnly);
+        let shared = Shared::new(&environment, shard, cluster_id, state, Health::ReadOnly);
+        let shared = Arc::new(shared);
         Ok(Self { shared, writer: None })
     }
 

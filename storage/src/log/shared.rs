@@ -10,7 +10,7 @@ use super::error::WriteError;
 use super::health::Health;
 use super::keys::ShardKeys;
 use super::pinned::{PinRegistry, PinnedState};
-use super::reader::BlockReader;
+use super::reader::{BlockReader, MISSING, MISSING_OR_DELETED};
 use super::settings::LogSettings;
 use super::state::{Block, ShardState};
 use crate::format::{Claim, PREFIX_READ_LENGTH, WalObject, decode_claim, decode_wal_object};
@@ -72,9 +72,11 @@ impl Shared {
         shard: ShardId,
         cluster_id: String,
         recovered: ShardState,
+        health: Health,
     ) -> Self {
         let Environment { store, settings, seams, cache, changes, .. } = environment.clone();
-        let reader = BlockReader::new(store.clone(), shard, settings.tail_bytes_max, cache);
+        let missing = if health == Health::ReadOnly { MISSING_OR_DELETED } else { MISSING };
+        let reader = BlockReader::new(store.clone(), shard, settings.tail_bytes_max, cache, missing);
         let pins = Arc::new(PinRegistry::default());
         Self {
             shard,
@@ -89,7 +91,7 @@ impl Shared {
             pins,
             commits: watch::Sender::new(0),
             topic_changes: watch::Sender::new(0),
-            health: watch::Sender::new(Health::Serving),
+            health: watch::Sender::new(health),
             reserve_is_out: AtomicBool::new(false),
             checkpoint: RwLock::new(None),
         }
