@@ -85,6 +85,7 @@ pub(crate) enum ErrorCode {
     UnreleasedInstanceId = 111,
     UnsupportedAssignor = 112,
     StaleMemberEpoch = 113,
+    MismatchedEndpointType = 114,
     UnsupportedEndpointType = 115,
     TransactionAbortable = 120,
     InvalidRegularExpression = 128,

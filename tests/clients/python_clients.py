@@ -5,7 +5,7 @@ import sys
 
 from confluent_kafka import OFFSET_END, KafkaException, Producer, TopicPartition
 from confluent_kafka.admin import (
-    AclBindingFilter,
+    AclBinding,
     AclOperation,
     AclPermissionType,
     AdminClient,
@@ -170,22 +170,22 @@ def admin_alters(bootstrap):
 
 
 def no_authorizer(bootstrap):
-    anything = AclBindingFilter(
-        ResourceType.ANY,
-        None,
-        ResourcePatternType.ANY,
-        None,
-        None,
-        AclOperation.ANY,
-        AclPermissionType.ANY,
+    rule = AclBinding(
+        ResourceType.TOPIC,
+        "python_admin",
+        ResourcePatternType.LITERAL,
+        "User:a",
+        "*",
+        AclOperation.READ,
+        AclPermissionType.ALLOW,
     )
     admin = AdminClient({"bootstrap.servers": bootstrap})
     try:
-        admin.describe_acls(anything).result(TIMEOUT)
+        admin.create_acls([rule])[rule].result(TIMEOUT)
     except KafkaException as error:
         same(error.args[0].name(), "SECURITY_DISABLED")
     else:
-        raise AssertionError("rules were listed")
+        raise AssertionError("a rule was created")
 
 
 def types(bootstrap, connection):

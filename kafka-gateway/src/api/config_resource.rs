@@ -15,6 +15,7 @@ use crate::error_code::ErrorCode;
 /// `ConfigResource.Type` of the Java client.
 pub(super) const TOPIC: i8 = 2;
 pub(super) const BROKER: i8 = 4;
+pub(super) const GROUP: i8 = 32;
 
 /// The requests have no timeout of their own.
 const TIMEOUT_MS: i32 = 30_000;
@@ -70,6 +71,7 @@ async fn alter(context: &Context, alteration: Alteration, mode: Mode) -> Result<
     match alteration.kind {
         TOPIC => alter_topic(context, name, changes, mode).await,
         BROKER => Err(refuse_broker(context, name)),
+        GROUP => Err(refuse_group(context, name)),
         other => Err((ErrorCode::InvalidRequest, format!("resource type {other} is not supported"))),
     }
 }
@@ -114,6 +116,16 @@ fn refuse_broker(context: &Context, name: &str) -> Refusal {
         Err(reason) => reason,
     };
     (ErrorCode::InvalidRequest, reason)
+}
+
+fn refuse_group(context: &Context, name: &str) -> Refusal {
+    match context.check_authorized(Operation::AlterConfigs, Resource::Group(name)) {
+        Ok(()) => (
+            ErrorCode::InvalidRequest,
+            "configs of a group are those of all, and cannot be altered".to_owned(),
+        ),
+        Err(refusal) => refusal,
+    }
 }
 
 /// The broker is named by its id; the empty text stands for all brokers, of which there is one.

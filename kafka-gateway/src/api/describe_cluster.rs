@@ -5,7 +5,8 @@
 //! - Authorized operations are "not given" (the smallest 32-bit integer) unless they are asked for.
 //!
 //! # Version notes
-//! - 1: endpoint type; only brokers (1) are described, anything else is UNSUPPORTED_ENDPOINT_TYPE.
+//! - 1: endpoint type; brokers (1) are described. Controllers (2) have no address of their own, which is
+//!   MISMATCHED_ENDPOINT_TYPE; anything else is UNSUPPORTED_ENDPOINT_TYPE.
 //! - 2: fenced brokers; there are none.
 
 use kafka_protocol::messages::describe_cluster_response::DescribeClusterBroker;
@@ -17,12 +18,14 @@ use crate::context::Context;
 use crate::error_code::ErrorCode;
 
 const BROKERS: i8 = 1;
+const CONTROLLERS: i8 = 2;
 const OPERATIONS_NOT_GIVEN: i32 = i32::MIN;
 
 pub(super) async fn answer(context: Context, request: DescribeClusterRequest) -> DescribeClusterResponse {
     let allowed = context.authorize(Operation::Describe, Resource::Cluster);
     let checked = match request.endpoint_type {
         BROKERS => allowed,
+        CONTROLLERS => Err(ErrorCode::MismatchedEndpointType),
         _ => Err(ErrorCode::UnsupportedEndpointType),
     };
     if let Err(error) = checked {

@@ -1,4 +1,4 @@
-//! DescribeConfigs (key 32): the configs of topics and of this broker.
+//! DescribeConfigs (key 32): the configs of topics, of this broker and of groups.
 //!
 //! # Behavior
 //! - A topic is described with all configs that there are, set or default: tools look for some of
@@ -8,6 +8,7 @@
 //!   place, down to the broker's default.
 //! - The broker is named by its id, or by the empty text. Its configs are read-only, and include the
 //!   defaults of topics.
+//! - A group, whether there is one of the name or not, has the configs of all groups, read-only.
 //! - An empty list of keys means all, as null does.
 //!
 //! # Version notes
@@ -23,7 +24,7 @@ use kafka_protocol::messages::{DescribeConfigsRequest, DescribeConfigsResponse};
 use kafka_protocol::protocol::StrBytes;
 use strandline_storage::log::{ConfigEntry, ConfigKind, TopicConfig, topic_name};
 
-use super::config_resource::{BROKER, TOPIC, check_broker, find_topic};
+use super::config_resource::{BROKER, GROUP, TOPIC, check_broker, find_topic};
 use crate::authorize::{Operation, Resource};
 use crate::context::{Context, Refusal};
 use crate::error_code::ErrorCode;
@@ -108,6 +109,10 @@ fn describe(context: &Context, resource: &DescribeConfigsResource) -> Described 
         BROKER => {
             context.check_authorized(Operation::DescribeConfigs, Resource::Cluster)?;
             describe_broker(context.settings(), name)
+        }
+        GROUP => {
+            context.check_authorized(Operation::DescribeConfigs, Resource::Group(name))?;
+            describe_group(context.settings(), name)
         }
         other => Err((ErrorCode::InvalidRequest, format!("resource type {other} is not supported"))),
     }
@@ -226,6 +231,40 @@ fn topic_defaults() -> impl Iterator<Item = DescribeConfigsResourceResult> {
         }
         .into()
     })
+}
+
+/// For members of the protocol of KIP-848.
+fn describe_group(settings: &GatewaySettings, name: &str) -> Described {
+    if name.is_empty() {
+        return Err((ErrorCode::InvalidRequest, "group has no name".to_owned()));
+    }
+    // Beside the name that a broker has for the default.
+    let configs = [
+        (
+            "consumer.heartbeat.interval.ms",
+            "group.consumer.heartbeat.interval.ms",
+            settings.group_consumer_heartbeat_interval,
+        ),
+        (
+            "consumer.session.timeout.ms",
+            "group.consumer.session.timeout.ms",
+            settings.group_consumer_session_timeout,
+        ),
+    ];
+    let configs = configs.into_iter().map(|(name, default_name, time)| {
+        let value = time.as_millis().to_string();
+        Config {
+            name,
+            source: SOURCE_DEFAULT,
+            kind: ConfigKind::Int,
+            synonyms: vec![synonym(default_name, &value, SOURCE_DEFAULT)],
+            value,
+            documentation: String::new(),
+            read_only: true,
+        }
+        .into()
+    });
+    Ok(configs.collect())
 }
 
 /// One config as it is described.

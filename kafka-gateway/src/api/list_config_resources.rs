@@ -1,8 +1,9 @@
 //! ListConfigResources (key 74): the names of what has configs (KIP-1142).
 //!
 //! # Behavior
-//! - Topics and this broker have configs; subscriptions to client metrics and groups have none. No
-//!   types named means all. An unknown type is UNSUPPORTED_VERSION, as in Apache Kafka.
+//! - Topics and this broker have configs. There are no subscriptions to client metrics, and no group
+//!   has configs of its own. No types named means all. An unknown type is UNSUPPORTED_VERSION, as in
+//!   Apache Kafka.
 //!
 //! # Version notes
 //! - 0 lists subscriptions to client metrics alone, so nothing.
@@ -11,14 +12,14 @@ use kafka_protocol::messages::list_config_resources_response::ConfigResource;
 use kafka_protocol::messages::{ListConfigResourcesRequest, ListConfigResourcesResponse};
 use kafka_protocol::protocol::StrBytes;
 
-use super::config_resource::{BROKER, TOPIC};
+use super::config_resource::{BROKER, GROUP, TOPIC};
 use crate::authorize::{Operation, Resource};
 use crate::context::Context;
 use crate::error_code::ErrorCode;
 
 const TYPES_SINCE: i16 = 1;
 /// Topics, brokers, their loggers, client metrics, groups (`ConfigResource.Type` of the Java client).
-const TYPES: [i8; 5] = [TOPIC, BROKER, 8, 16, 32];
+const TYPES: [i8; 5] = [TOPIC, BROKER, 8, 16, GROUP];
 
 pub(super) async fn answer(
     context: Context,

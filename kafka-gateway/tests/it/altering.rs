@@ -23,6 +23,7 @@ const INVALID_REQUEST: i16 = 42;
 
 const TOPIC: i8 = 2;
 const BROKER: i8 = 4;
+const GROUP: i8 = 32;
 const SET: i8 = 0;
 const DELETE: i8 = 1;
 const APPEND: i8 = 2;
@@ -117,12 +118,14 @@ async fn configs_that_cannot_be_altered_say_why_and_change_nothing() {
         resource(TOPIC, "", vec![good()]),
         resource(BROKER, "0", vec![good()]),
         resource(BROKER, "9", vec![good()]),
+        resource(GROUP, "g", vec![good()]),
         resource(99, "t", vec![good()]),
         resource(TOPIC, "t", vec![good()]),
         resource(TOPIC, "t", vec![]),
     ];
     let expected = [
         UNKNOWN_TOPIC_OR_PARTITION,
+        INVALID_REQUEST,
         INVALID_REQUEST,
         INVALID_REQUEST,
         INVALID_REQUEST,
@@ -186,6 +189,28 @@ async fn an_altered_config_is_described_with_its_source_and_its_default() {
     assert_eq!(synonyms, expected);
     let untouched = configs.iter().find(|one| &*one.name == "retention.ms").unwrap();
     assert_eq!((untouched.config_source, untouched.synonyms.len()), (5, 1));
+}
+
+#[tokio::test]
+async fn a_group_has_the_configs_of_all_groups() {
+    let gateway = TestGateway::start().await;
+    let mut client = gateway.connect().await;
+    let describe = |name| {
+        let resource = DescribeConfigsResource::default()
+            .with_resource_type(GROUP)
+            .with_resource_name(text(name))
+            .with_configuration_keys(None);
+        DescribeConfigsRequest::default().with_resources(vec![resource])
+    };
+    let found = client.call(4, &describe("g")).await.results.remove(0);
+    let configs: Vec<_> =
+        found.configs.iter().map(|one| (one.name.as_str(), one.value.as_deref(), one.read_only)).collect();
+    let expected = [
+        ("consumer.heartbeat.interval.ms", Some("5000"), true),
+        ("consumer.session.timeout.ms", Some("45000"), true),
+    ];
+    assert_eq!((found.error_code, &configs[..]), (0, &expected[..]));
+    assert_eq!(client.call(4, &describe("")).await.results[0].error_code, INVALID_REQUEST);
 }
 
 fn grow(name: &str, count: i32) -> CreatePartitionsTopic {

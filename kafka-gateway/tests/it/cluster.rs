@@ -28,6 +28,8 @@ const ELECTION_NOT_NEEDED: i16 = 84;
 const NO_REASSIGNMENT_IN_PROGRESS: i16 = 85;
 const RESOURCE_NOT_FOUND: i16 = 91;
 const DUPLICATE_RESOURCE: i16 = 92;
+const MISMATCHED_ENDPOINT_TYPE: i16 = 114;
+const UNSUPPORTED_ENDPOINT_TYPE: i16 = 115;
 
 const fn text(text: &'static str) -> StrBytes {
     StrBytes::from_static_str(text)
@@ -249,6 +251,22 @@ async fn authorized_operations_are_given_when_they_are_asked_for() {
     }
     let request = DescribeClusterRequest::default().with_include_cluster_authorized_operations(true);
     assert_eq!(client.call(1, &request).await.cluster_authorized_operations, 8096);
+}
+
+#[tokio::test]
+async fn brokers_are_the_only_endpoints() {
+    let gateway = TestGateway::start().await;
+    let mut client = gateway.connect().await;
+    for (endpoint_type, error) in [
+        (1, 0),
+        (2, MISMATCHED_ENDPOINT_TYPE),
+        (0, UNSUPPORTED_ENDPOINT_TYPE),
+        (3, UNSUPPORTED_ENDPOINT_TYPE),
+    ] {
+        let request = DescribeClusterRequest::default().with_endpoint_type(endpoint_type);
+        let response = client.call(2, &request).await;
+        assert_eq!((response.error_code, response.brokers.len() == 1), (error, error == 0));
+    }
 }
 
 #[tokio::test]

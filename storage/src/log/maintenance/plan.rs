@@ -20,8 +20,15 @@ pub(super) struct Plan {
 /// holds none.
 pub(super) fn plan_compaction(state: &ShardState, settings: &MaintenanceSettings) -> Option<Plan> {
     let (through, left_over) = newest_to_compact(state, settings.compaction_input_bytes_max)?;
-    let runs = state.partitions.iter().filter_map(|(id, partition)| wal_run(*id, partition, through));
+    let runs = state.partitions.iter().filter_map(|(id, partition)| {
+        let slice_bytes_max = slice_bytes_max(state, *id);
+        wal_run(*id, partition, through).map(|run| Run { slice_bytes_max, ..run })
+    });
     Some(Plan { runs: runs.collect(), wal_objects: state.wal_objects.saturating_sub(left_over) })
+}
+
+fn slice_bytes_max(state: &ShardState, id: TopicPartition) -> u64 {
+    state.topics.get(&id.topic_id).map_or(u64::MAX, |topic| topic.config.segment_bytes())
 }
 
 /// The newest WAL object whose blocks are compacted, and how many with blocks come after it.
@@ -52,6 +59,7 @@ fn wal_run(topic_partition: TopicPartition, state: &PartitionState, through: Wal
         base_offset: state.tail_offset(),
         next_offset,
         log_start_offset: state.log_start_offset,
+        slice_bytes_max: u64::MAX,
         inputs: blocks.into_iter().map(Input::Block).collect(),
     })
 }
@@ -68,7 +76,9 @@ pub(super) fn plan_merges(
     let mut runs = Vec::new();
     let mut bytes = 0;
     for (id, partition) in &state.partitions {
-        let mut found: Vec<_> = merge_range(partition, settings).into_iter().collect();
+        let slice_bytes_max = slice_bytes_max(state, *id);
+        let sizes = MergeSizes::new(settings, slice_bytes_max);
+        let mut found: Vec<_> = merge_range(partition, &sizes).into_iter().collect();
         if any_rewritten {
             let is_dead = |index: &usize| {
                 let location = partition.slices[*index].slice.location();
@@ -79,7 +89,7 @@ pub(super) fn plan_merges(
             found.extend(single.filter(is_dead).map(|index| index..index + 1));
         }
         for range in found {
-            let run = Run::of_slices(*id, partition, range);
+            let run = Run::of_slices(*id, partition, range, slice_bytes_max);
             let excluded = run.inputs.iter().any(|input| match input {
                 Input::Slice(slice) => slice.location().is_none_or(|location| is_excluded(location.object)),
                 Input::Block(_) => false,
@@ -124,17 +134,41 @@ pub(super) fn time_to_rewrite(
     left.min()
 }
 
+/// What is merged in a partition.
+struct MergeSizes {
+    /// This many small slices become one.
+    slices: usize,
+    /// A slice from this many bytes on is not small.
+    small_bytes: u64,
+    /// A merge reads no more than this, about.
+    bytes_max: u64,
+    /// Slices that are not small are merged up to this many bytes.
+    slice_bytes_max: u64,
+}
+
+impl MergeSizes {
+    /// Two slices that are small fit into one of the topic, so that a merge leaves fewer of them.
+    fn new(settings: &MaintenanceSettings, slice_bytes_max: u64) -> Self {
+        Self {
+            slices: settings.merge_slices,
+            small_bytes: settings.small_slice_bytes.min(slice_bytes_max / 2),
+            bytes_max: settings.segment_bytes_max,
+            slice_bytes_max: settings.segment_bytes_max.min(slice_bytes_max),
+        }
+    }
+}
+
 /// The slices of a partition that should become one. Small ones at the end are merged when they are
 /// many: as far back as no slice is larger than all after it together, so that a record is copied
 /// about once for each doubling of what is merged.
-fn merge_range(partition: &PartitionState, settings: &MaintenanceSettings) -> Option<std::ops::Range<usize>> {
+fn merge_range(partition: &PartitionState, sizes: &MergeSizes) -> Option<std::ops::Range<usize>> {
     let length = |index: usize| partition.slices[index].slice.data_length();
     let count = partition.slices.len();
     let is_stored = |index: usize| partition.slices[index].slice.location().is_some();
-    let is_small = |index: &usize| is_stored(*index) && length(*index) < settings.small_slice_bytes;
+    let is_small = |index: &usize| is_stored(*index) && length(*index) < sizes.small_bytes;
     let first_dirty = first_dirty(partition);
     let small = (first_dirty..count).rev().take_while(is_small).count();
-    if small >= settings.merge_slices {
+    if small >= sizes.slices {
         let mut first = count - 2;
         let mut after = length(count - 1);
         let mut total = after + length(first);
@@ -142,13 +176,13 @@ fn merge_range(partition: &PartitionState, settings: &MaintenanceSettings) -> Op
             after += length(first);
             first -= 1;
             total += length(first);
-            if total > settings.segment_bytes_max {
+            if total > sizes.bytes_max {
                 break;
             }
         }
         return Some(first..count);
     }
-    merge_large(partition, settings)
+    merge_large(partition, sizes)
 }
 
 /// Slices that were cleaned are put together by log cleaning alone: what it knows of their
@@ -158,17 +192,17 @@ fn first_dirty(partition: &PartitionState) -> usize {
 }
 
 /// Neighbours that are not small, but together fill one segment.
-fn merge_large(partition: &PartitionState, settings: &MaintenanceSettings) -> Option<std::ops::Range<usize>> {
+fn merge_large(partition: &PartitionState, sizes: &MergeSizes) -> Option<std::ops::Range<usize>> {
     let mut first = first_dirty(partition);
     let mut bytes = 0;
     for (index, slice) in partition.slices.iter().enumerate().skip(first) {
         let length = slice.slice.data_length();
-        let is_large = slice.slice.location().is_none() || length * 2 > settings.segment_bytes_max;
-        if is_large || length < settings.small_slice_bytes {
+        let is_large = slice.slice.location().is_none() || length * 2 > sizes.slice_bytes_max;
+        if is_large || length < sizes.small_bytes {
             (first, bytes) = (index + 1, 0);
             continue;
         }
-        if bytes + length > settings.segment_bytes_max {
+        if bytes + length > sizes.slice_bytes_max {
             return (index - first >= 2).then_some(first..index);
         }
         bytes += length;
@@ -205,13 +239,13 @@ mod tests {
     /// Adds slices of one length and merges whenever it is due; gives the bytes that were copied and
     /// the greatest number of slices.
     fn grow(length: u64, rounds: usize) -> (u64, usize) {
-        let settings = MaintenanceSettings::default();
+        let sizes = MergeSizes::new(&MaintenanceSettings::default(), u64::MAX);
         let (mut lengths, mut copied, mut most) = (Vec::new(), 0, 0);
         for _ in 0..rounds {
             lengths.push(length);
-            while let Some(range) = merge_range(&partition(&lengths), &settings) {
+            while let Some(range) = merge_range(&partition(&lengths), &sizes) {
                 let sum: u64 = lengths[range.clone()].iter().sum();
-                assert!(sum <= settings.segment_bytes_max + settings.small_slice_bytes);
+                assert!(sum <= sizes.bytes_max + sizes.small_bytes);
                 copied += sum;
                 lengths.splice(range, [sum]);
             }
@@ -219,6 +253,39 @@ mod tests {
         }
         assert_eq!(lengths.iter().sum::<u64>(), length * rounds as u64);
         (copied, most)
+    }
+
+    /// How a run is written whose blocks all have one length.
+    fn split(sum: u64, block: u64, slice_bytes_max: u64) -> Vec<u64> {
+        let full = (slice_bytes_max / block).max(1) * block;
+        let rest = sum % full;
+        let whole = std::iter::repeat_n(full, usize::try_from(sum / full).unwrap());
+        whole.chain((rest > 0).then_some(rest)).collect()
+    }
+
+    #[test]
+    fn merges_come_to_an_end_when_a_topic_has_small_segments() {
+        const MIB: u64 = 1 << 20;
+        for (block, blocks) in [(64 << 10, 1), (64 << 10, 7), (64 << 10, 12), (300 << 10, 1), (700 << 10, 1)]
+        {
+            let sizes = MergeSizes::new(&MaintenanceSettings::default(), MIB);
+            let mut lengths = Vec::new();
+            for _ in 0..500 {
+                lengths.push(block * blocks);
+                let before = lengths.len();
+                let mut merges = 0;
+                while let Some(range) = merge_range(&partition(&lengths), &sizes) {
+                    let sum: u64 = lengths[range.clone()].iter().sum();
+                    lengths.splice(range, split(sum, block, MIB));
+                    merges += 1;
+                    assert!(merges <= before, "{block} x {blocks}: {lengths:?}");
+                }
+            }
+            let written = 500 * block * blocks;
+            let bound = 32 + written / (MIB / 2);
+            assert!(lengths.len() as u64 <= bound, "{} slices, at most {bound}", lengths.len());
+            assert_eq!(lengths.iter().sum::<u64>(), written);
+        }
     }
 
     #[test]

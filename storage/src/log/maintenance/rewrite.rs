@@ -103,6 +103,8 @@ struct Progress {
     /// All offsets below are covered.
     covered: i64,
     is_open: bool,
+    /// Of the slice that is open.
+    bytes: u64,
     sharing: Sharing,
     /// Of the slice that is written anew: log cleaning alone puts cleaned slices together.
     delete_horizon_ms: Option<i64>,
@@ -114,7 +116,8 @@ impl RunWriter {
         let sharing = if is_own || self.last_own { Sharing::Own } else { Sharing::Shared };
         self.last_own = is_own;
         let delete_horizon_ms = run.delete_horizon_ms();
-        let mut progress = Progress { covered: run.base_offset, is_open: false, sharing, delete_horizon_ms };
+        let mut progress =
+            Progress { covered: run.base_offset, is_open: false, bytes: 0, sharing, delete_horizon_ms };
         for input in &run.inputs {
             let opened = self.inputs.open(run.topic_partition, input).await?;
             let opened =
@@ -149,6 +152,10 @@ impl RunWriter {
         if block.entry.next_offset <= run.log_start_offset {
             return Ok(());
         }
+        let length = u64::from(block.entry.length);
+        if progress.bytes + length > run.slice_bytes_max {
+            self.end(block.entry.base_offset, progress).await?;
+        }
         match block.bytes {
             SourceBytes::Lost { object } => {
                 self.end(block.entry.base_offset, progress).await?;
@@ -169,6 +176,7 @@ impl RunWriter {
             }
         }
         progress.covered = block.entry.next_offset;
+        progress.bytes += length;
         Ok(())
     }
 
@@ -176,6 +184,7 @@ impl RunWriter {
         if !progress.is_open {
             self.sink.begin_slice(run.topic_partition, progress.covered, progress.sharing).await?;
             progress.is_open = true;
+            progress.bytes = 0;
             self.placed.push(Placed::Stored);
         }
         Ok(())

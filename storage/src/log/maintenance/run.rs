@@ -1,4 +1,5 @@
-//! A run: neighbouring slices and blocks of one partition that are written anew into one slice.
+//! A run: neighbouring slices and blocks of one partition that are written anew into one slice, or into
+//! as few as its topic lets them be.
 
 use crate::format::Slice;
 use crate::ids::TopicPartition;
@@ -43,6 +44,8 @@ pub(super) struct Run {
     pub(super) next_offset: i64,
     /// Records below are not copied, as far as their batches end below.
     pub(super) log_start_offset: i64,
+    /// A slice of the result is ended before it is larger, unless one block is.
+    pub(super) slice_bytes_max: u64,
     pub(super) inputs: Vec<Input>,
 }
 
@@ -52,6 +55,7 @@ impl Run {
         topic_partition: TopicPartition,
         state: &PartitionState,
         slices: std::ops::Range<usize>,
+        slice_bytes_max: u64,
     ) -> Self {
         let slices: Vec<_> = slices.map(|index| state.slices[index].slice.clone()).collect();
         let base_offset = slices.first().map_or(0, |slice| slice.base_offset);
@@ -61,6 +65,7 @@ impl Run {
             base_offset,
             next_offset,
             log_start_offset: state.log_start_offset,
+            slice_bytes_max,
             inputs: slices.into_iter().map(Input::Slice).collect(),
         }
     }

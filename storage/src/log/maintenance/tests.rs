@@ -169,6 +169,33 @@ async fn many_small_slices_become_one() {
 }
 
 #[tokio::test(start_paused = true)]
+async fn slices_stay_within_the_segment_bytes_of_their_topic() {
+    const MIB: u64 = 1 << 20;
+    let world = World::new();
+    let log = world.open().await;
+    let a = create(&log, "a", 1, &[("segment.bytes", "1048576")]).await;
+    let append = async |round: i64| {
+        let mut builder = BatchBuilder::new(BatchOptions::default());
+        let value = vec![b'v'; 60_000];
+        builder.append(Some(T + round), None, Some(&value), &[]).expect("one record fits");
+        let append = PartitionAppend { topic_partition: a, batch: builder.finish() };
+        log.append(vec![append]).await.remove(0).expect("the append succeeds");
+    };
+    for round in 0..200 {
+        append(round).await;
+        if round % 7 == 6 {
+            log.compact_now().await.expect("the compaction succeeds");
+        }
+    }
+    let view = log.snapshot().partition(a).expect("it exists");
+    let lengths: Vec<u64> = view.slices().map(|slice| slice.slice.data_length()).collect();
+    assert!(lengths.iter().all(|length| *length <= MIB), "{lengths:?}");
+    assert!(lengths.len() < 32, "small ones are merged: {lengths:?}");
+    let offsets: Vec<i64> = read(&log.snapshot(), a).await.into_iter().map(|(offset, _)| offset).collect();
+    assert_eq!(offsets, Vec::from_iter(0..200));
+}
+
+#[tokio::test(start_paused = true)]
 async fn what_is_compacted_and_covered_by_a_checkpoint_is_deleted_after_the_delay() {
     let world = World::new();
     let log = world.open().await;

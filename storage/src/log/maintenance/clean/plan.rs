@@ -40,7 +40,7 @@ pub(super) fn plan_cleaning(
             {
                 continue;
             }
-            let run = Run::of_slices(id, partition, 0..count);
+            let run = Run::of_slices(id, partition, 0..count, topic.config.segment_bytes());
             bytes += run.data_length();
             plans.push(CleanPlan {
                 aborted: partition.aborted_from(run.base_offset).copied().collect(),

@@ -118,7 +118,8 @@ impl CleanWriter {
     ) -> Result<(), StoreError> {
         let class = class_of(slice, plan.cleaned_offset, now_ms);
         let bytes = output.bytes + slice.data_length();
-        let is_full = bytes > self.shared.settings.maintenance.segment_bytes_max;
+        let is_full =
+            bytes > self.shared.settings.maintenance.segment_bytes_max.min(plan.run.slice_bytes_max);
         if class != output.class || is_full {
             self.end(slice.base_offset, output).await?;
             output.bytes = 0;
