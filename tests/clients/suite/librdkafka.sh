@@ -57,7 +57,7 @@ librdkafka_test() {
     local number=$1 log=$WORK/librdkafka/$1.log status=0 results
     (cd "$WORK/librdkafka" && RDKAFKA_TEST_CONF=$WORK/librdkafka/test.conf TESTS=$number \
         LD_LIBRARY_PATH=$LIBRDKAFKA/src:$LIBRDKAFKA/src-cpp \
-        timeout "$LIBRDKAFKA_SECONDS" "$LIBRDKAFKA/tests/test-runner" -p1 "$2" -L -V 4.1.0) >"$log" 2>&1 || status=$?
+        timeout "$LIBRDKAFKA_SECONDS" "$LIBRDKAFKA/tests/test-runner" -p1 "$2" -L -V 4.1.0; exit $?) >"$log" 2>&1 || status=$?
     sed -i 's/\x1b\[[0-9;]*m//g' "$log"
     results=$(sed -n 's/^| \([0-9]\{4\}_[a-z0-9_]*\) *| *\([A-Z]*\) | *[0-9.]*s |* *\(.*\)$/\1 \2 \3/p' "$log" | grep -v 'negative test flags')
     if [ "$status" -ne 0 ]; then
