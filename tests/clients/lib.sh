@@ -60,6 +60,7 @@ program() {
 }
 
 start_server() {
+    : >"$WORK/server.out"
     "$BINARY" serve --data "$WORK/data" --kafka-listen "${KAFKA:-127.0.0.1:0}" --pg-listen "${PG:-127.0.0.1:0}" \
         --http-listen 127.0.0.1:0 "${SERVER_FLAGS[@]}" >"$WORK/server.out" 2>"$WORK/server.err" &
     SERVER=$!

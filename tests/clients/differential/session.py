@@ -23,7 +23,9 @@ NUMBERED = {
     "client_host": "host",
 }
 NODES = {"node_id", "leader_id", "controller_id", "replica_nodes", "isr_nodes", "broker_id", "replicas"}
-PLAIN = (None, "", -1, 0)
+# What stands for none, or for a value that is the same everywhere.
+PLAIN = {"producer_id": (-1,)}
+PLAIN_OTHERWISE = (None, "", -1, 0)
 
 
 class Session:
@@ -142,8 +144,10 @@ class Session:
             return "<node>"
         if key == "documentation":
             return None if value is None else "<text>"
-        if key in NUMBERED and value not in PLAIN:
+        if key in NUMBERED and value not in PLAIN.get(key, PLAIN_OTHERWISE):
             return self.name_of(NUMBERED[key], value)
+        if key == "resource_name" and value == str(self.node):
+            return "<node>"
         if isinstance(value, str):
             for separator in "-._":
                 value = value.replace(self.prefix.replace("-", separator), "")
