@@ -1,6 +1,8 @@
 # librdkafka's own tests, from the source that the crate rdkafka-sys brings.
 
 LIBRDKAFKA_SMOKE=(0001 0012 0017 0022 0030 0039 0049 0103)
+# Tests of a server that creates no topic by itself.
+LIBRDKAFKA_NO_CREATION=(0045 0107 0111)
 LIBRDKAFKA_SECONDS=300
 
 # Where cargo has put the source, and its version (the build metadata of the crate's).
@@ -21,19 +23,23 @@ build_librdkafka() {
 }
 
 suite_librdkafka() {
+    local number numbers
     librdkafka_source
     once "$KEPT/librdkafka-$LIBRDKAFKA_VERSION" build_librdkafka || return 1
     LIBRDKAFKA=$KEPT/librdkafka-$LIBRDKAFKA_VERSION
     mkdir -p "$WORK/librdkafka"
     printf 'bootstrap.servers=%s\ntest.topic.random=true\n' "$KAFKA" >"$WORK/librdkafka/test.conf"
-    local numbers=("${LIBRDKAFKA_SMOKE[@]}") mode=-Q
-    if [ "$EXTENT" = full ]; then
-        mapfile -t numbers < <(librdkafka_numbers)
-        mode=-p1
-        prepare_kafka_path
+    if [ "$EXTENT" = short ]; then
+        for number in "${LIBRDKAFKA_SMOKE[@]}"; do librdkafka_test "$number" default -Q; done
+        return
     fi
-    local number
-    for number in "${numbers[@]}"; do librdkafka_test "$number" "$mode"; done
+    prepare_kafka_path
+    mapfile -t numbers < <(librdkafka_numbers)
+    for number in "${numbers[@]}"; do librdkafka_test "$number" default -p1; done
+    [ -n "$SERVER" ] || return 0
+    restart_with auto_create_topics=false
+    for number in "${LIBRDKAFKA_NO_CREATION[@]}"; do librdkafka_test "$number" noautocreate -p1; done
+    restart_with
 }
 
 # The numbers of the tests that need a broker.
@@ -52,12 +58,13 @@ prepare_kafka_path() {
     export KAFKA_PATH=$WORK/kafka BROKERS=$KAFKA
 }
 
-# librdkafka_test NUMBER MODE: all tests of that number; each has a line in the table that the runner prints.
+# librdkafka_test NUMBER SCENARIO MODE: all tests of that number and scenario; each has a line in the table that the
+# runner prints.
 librdkafka_test() {
-    local number=$1 log=$WORK/librdkafka/$1.log status=0 results
+    local number=$1 log=$WORK/librdkafka/$1-$2.log status=0 results
     (cd "$WORK/librdkafka" && RDKAFKA_TEST_CONF=$WORK/librdkafka/test.conf TESTS=$number \
         LD_LIBRARY_PATH=$LIBRDKAFKA/src:$LIBRDKAFKA/src-cpp \
-        timeout "$LIBRDKAFKA_SECONDS" "$LIBRDKAFKA/tests/test-runner" -p1 "$2" -L -V 4.1.0; exit $?) >"$log" 2>&1 || status=$?
+        timeout "$LIBRDKAFKA_SECONDS" "$LIBRDKAFKA/tests/test-runner" -p1 "$3" -s "$2" -L -V 4.1.0; exit $?) >"$log" 2>&1 || status=$?
     sed -i 's/\x1b\[[0-9;]*m//g' "$log"
     results=$(sed -n 's/^| \([0-9]\{4\}_[a-z0-9_]*\) *| *\([A-Z]*\) | *[0-9.]*s |* *\(.*\)$/\1 \2 \3/p' "$log" | grep -v 'negative test flags')
     if [ "$status" -ne 0 ]; then
