@@ -3,10 +3,11 @@
 import socket
 import struct
 
+import schemas
 from kafka.protocol import admin, consumer, metadata, producer
 
 BOUND_SECONDS = 15
-PACKAGES = (admin, consumer, metadata, producer)
+PACKAGES = (admin, consumer, metadata, producer, schemas)
 
 
 class Closed(Exception):

@@ -1,6 +1,6 @@
 """The scripted requests, by name. Each scenario takes a session and keeps its answers in it."""
 
-from scenarios import admin, configs, fetch, groups, list_offsets, metadata, produce, sessions, transactions
+from scenarios import admin, configs, consumer_groups, fetch, groups, list_offsets, metadata, produce, sessions, transactions
 
 SCENARIOS = {
     "list_offsets": list_offsets.run,
@@ -37,6 +37,9 @@ SCENARIOS = {
     "offset_commit": groups.commits,
     "offset_fetch": groups.fetches,
     "offset_delete": groups.deletes,
+    "consumer_group_requests": consumer_groups.requests,
+    "consumer_group_life": consumer_groups.life,
+    "consumer_group_static": consumer_groups.static_members,
     "transactions": transactions.run,
     "transactional_offsets": transactions.offsets,
 }
