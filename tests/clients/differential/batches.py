@@ -36,9 +36,7 @@ def batch(times, keys=None, value=b"v", **wrong):
     base_time = times[0] if times else -1
     deltas = wrong.get("deltas", range(len(times)))
     keys = keys or [b"k"] * len(times)
-    records = b"".join(
-        record(delta, time - base_time, key, value) for delta, time, key in zip(deltas, times, keys)
-    )
+    records = b"".join(record(delta, time - base_time, key, value) for delta, time, key in zip(deltas, times, keys))
     attributes = wrong.get("attributes", 0)
     if attributes & 7 == 1:
         records = gzip.compress(records)

@@ -56,7 +56,9 @@ def replay(address, fixtures, chosen):
         expected = json.loads((fixtures / f"{scenario}.json").read_text())
         found = json.loads(json.dumps(answers(address, scenario)))
         for step in {**expected, **found}:
-            failed += compare(f"{scenario}/{step}", expected.get(step, "absent"), found.get(step, "absent"), reasons, used)
+            failed += compare(
+                f"{scenario}/{step}", expected.get(step, "absent"), found.get(step, "absent"), reasons, used
+            )
     for pattern in sorted(reasons.keys() - used) if not chosen else []:
         to_be_fixed = reasons[pattern].startswith("to be fixed")
         print(f"{'fixed' if to_be_fixed else 'FAILED'} differences.json: nothing differs at {pattern}")

@@ -1,6 +1,17 @@
 """The scripted requests, by name. Each scenario takes a session and keeps its answers in it."""
 
-from scenarios import admin, configs, consumer_groups, fetch, groups, list_offsets, metadata, produce, sessions, transactions
+from scenarios import (
+    admin,
+    configs,
+    consumer_groups,
+    fetch,
+    groups,
+    list_offsets,
+    metadata,
+    produce,
+    sessions,
+    transactions,
+)
 
 SCENARIOS = {
     "list_offsets": list_offsets.run,

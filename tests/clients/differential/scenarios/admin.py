@@ -32,15 +32,28 @@ def create(session):
         "a bad value": {"name": name("c2"), "configs": [{"name": "retention.ms", "value": "soon"}]},
         "a null value": {"name": name("c3"), "configs": [{"name": "retention.ms", "value": None}]},
         "a config twice": {"name": name("c4"), "configs": [{"name": "retention.ms", "value": "1"}] * 2},
-        "assignments and counts": {"name": name("a1"), "assignments": [{"partition_index": 0, "broker_ids": [session.node]}]},
+        "assignments and counts": {
+            "name": name("a1"),
+            "assignments": [{"partition_index": 0, "broker_ids": [session.node]}],
+        },
     }.items():
         step(label, topic, validate_only=True)
     step("an assignment", assigned(session, "a2", 0, [session.node]), validate_only=True)
     step("an assignment to an unknown broker", assigned(session, "a3", 0, [77]), validate_only=True)
     step("an assignment that begins at 1", assigned(session, "a4", 1, [session.node]), validate_only=True)
     step("twice in a request", {"name": name("d1")}, {"name": name("d1")}, validate_only=True)
-    step("names that collide", {"name": name("there").replace("-", ".")}, {"name": name("there").replace("-", "_")}, validate_only=True)
-    step("defaults", {"name": name("defaults"), "num_partitions": -1, "replication_factor": -1}, validate_only=True, version=5)
+    step(
+        "names that collide",
+        {"name": name("there").replace("-", ".")},
+        {"name": name("there").replace("-", "_")},
+        validate_only=True,
+    )
+    step(
+        "defaults",
+        {"name": name("defaults"), "num_partitions": -1, "replication_factor": -1},
+        validate_only=True,
+        version=5,
+    )
     step("nothing", validate_only=True)
 
 
@@ -60,8 +73,16 @@ def partitions(session):
     step("more, only checked", {"name": topic, "count": 3}, validate_only=True)
     step("unknown topic", {"name": session.topic("absent"), "count": 3}, validate_only=False)
     step("twice", {"name": topic, "count": 3}, {"name": topic, "count": 4}, validate_only=False)
-    step("an assignment to an unknown broker", {"name": topic, "count": 2, "assignments": [{"broker_ids": [77]}]}, validate_only=False)
-    step("too few assignments", {"name": topic, "count": 3, "assignments": [{"broker_ids": [session.node]}]}, validate_only=False)
+    step(
+        "an assignment to an unknown broker",
+        {"name": topic, "count": 2, "assignments": [{"broker_ids": [77]}]},
+        validate_only=False,
+    )
+    step(
+        "too few assignments",
+        {"name": topic, "count": 3, "assignments": [{"broker_ids": [session.node]}]},
+        validate_only=False,
+    )
     step("more", {"name": topic, "count": 3}, validate_only=False)
     session.settle()
     session.step("Metadata after that", "Metadata", 9, topics=[{"name": topic}], allow_auto_topic_creation=False)
@@ -114,12 +135,26 @@ def describe(session):
     election = [{"topic": topic, "partitions": [0]}]
     session.step("ElectLeaders", "ElectLeaders", 2, election_type=0, topic_partitions=election, timeout_ms=5000)
     session.step("DescribeClientQuotas", "DescribeClientQuotas", 1, components=[], strict=False)
-    filters = {"resource_type_filter": 1, "resource_name_filter": None, "pattern_type_filter": 1,
-               "principal_filter": None, "host_filter": None, "operation": 1, "permission_type": 1}
+    filters = {
+        "resource_type_filter": 1,
+        "resource_name_filter": None,
+        "pattern_type_filter": 1,
+        "principal_filter": None,
+        "host_filter": None,
+        "operation": 1,
+        "permission_type": 1,
+    }
     session.step("DescribeAcls without an authorizer", "DescribeAcls", 3, **filters)
     session.step("DeleteAcls without an authorizer", "DeleteAcls", 3, filters=[filters])
-    acl = {"resource_type": 2, "resource_name": "x", "resource_pattern_type": 3, "principal": "User:a",
-           "host": "*", "operation": 3, "permission_type": 3}
+    acl = {
+        "resource_type": 2,
+        "resource_name": "x",
+        "resource_pattern_type": 3,
+        "principal": "User:a",
+        "host": "*",
+        "operation": 3,
+        "permission_type": 3,
+    }
     session.step("CreateAcls without an authorizer", "CreateAcls", 3, creations=[acl])
     session.step("DescribeUserScramCredentials", "DescribeUserScramCredentials", 0, users=[{"name": "nobody"}])
     session.step("DescribeTransactions", "DescribeTransactions", 0, transactional_ids=[absent])

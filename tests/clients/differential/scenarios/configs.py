@@ -10,12 +10,15 @@ def configured(session):
 
 def describe(session):
     topic = configured(session)
+
     def step(name, kind, resource, keys, version=4, **fields):
         wanted = [{"resource_type": kind, "resource_name": resource, "configuration_keys": keys}]
         fields = {"include_synonyms": True, **fields}
         return session.step(f"DescribeConfigs: {name}", "DescribeConfigs", version, resources=wanted, **fields)
 
-    answer = session.raw("DescribeConfigs", 4, resources=[{"resource_type": TOPIC, "resource_name": topic, "configuration_keys": None}])
+    answer = session.raw(
+        "DescribeConfigs", 4, resources=[{"resource_type": TOPIC, "resource_name": topic, "configuration_keys": None}]
+    )
     for entry in sorted(answer["results"][0]["configs"], key=lambda entry: entry["name"]):
         kept = {key: entry[key] for key in ("value", "read_only", "config_source", "is_sensitive", "config_type")}
         session.keep(f"DescribeConfigs: {entry['name']}", kept)
@@ -38,10 +41,17 @@ def describe(session):
 
 def incremental(session):
     topic = configured(session)
+
     def step(name, *entries, resource=topic, kind=TOPIC, validate_only=False):
         configs = [{"name": key, "config_operation": operation, "value": value} for key, operation, value in entries]
         wanted = [{"resource_type": kind, "resource_name": resource, "configs": configs}]
-        session.step(f"IncrementalAlterConfigs: {name}", "IncrementalAlterConfigs", 1, resources=wanted, validate_only=validate_only)
+        session.step(
+            f"IncrementalAlterConfigs: {name}",
+            "IncrementalAlterConfigs",
+            1,
+            resources=wanted,
+            validate_only=validate_only,
+        )
         look(session, f"after {name}", topic)
 
     step("set", ("retention.ms", SET, "5000"))
@@ -66,6 +76,7 @@ def incremental(session):
 
 def whole(session):
     topic = configured(session)
+
     def step(name, configs, resource=topic, validate_only=False):
         entries = [{"name": key, "value": value} for key, value in configs.items()]
         wanted = [{"resource_type": TOPIC, "resource_name": resource, "configs": entries}]

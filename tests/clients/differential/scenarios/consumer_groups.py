@@ -57,7 +57,9 @@ def requests(session):
     step("epoch -2 without an instance", member_epoch=-2)
     step("unknown group", member_epoch=4, group_id=session.group("absent"))
     step("leaves an unknown group", member_epoch=-1, group_id=session.group("absent"))
-    session.step("describe", "ConsumerGroupDescribe", 1, group_ids=[session.group("absent")], include_authorized_operations=False)
+    session.step(
+        "describe", "ConsumerGroupDescribe", 1, group_ids=[session.group("absent")], include_authorized_operations=False
+    )
 
 
 def life(session):
@@ -98,7 +100,9 @@ def two(session, topic, group, first, second, epoch):
     session.keep("the first is told to give one up", [len(each["partitions"]) for each in left])
     waits = session.raw("ConsumerGroupHeartbeat", 1, **heartbeat(group, second, joined["member_epoch"]))
     session.keep("the second waits", session.plain(waits["assignment"]))
-    gave = session.raw("ConsumerGroupHeartbeat", 1, **heartbeat(group, first, told["member_epoch"], topic_partitions=left))
+    gave = session.raw(
+        "ConsumerGroupHeartbeat", 1, **heartbeat(group, first, told["member_epoch"], topic_partitions=left)
+    )
     session.keep("the first has given it up", {"error_code": gave["error_code"], "newer": gave["member_epoch"] > epoch})
     _, gets = settled(session, group, second, joined["member_epoch"], None)
     both = sorted(number for answer in (left, owned(gets)) for each in answer for number in each["partitions"])
@@ -107,7 +111,12 @@ def two(session, topic, group, first, second, epoch):
 
 def offsets(session, topic, group, member, epoch):
     def commit(label, member, epoch):
-        fields = {"group_id": group, "generation_id_or_member_epoch": epoch, "member_id": member, "group_instance_id": None}
+        fields = {
+            "group_id": group,
+            "generation_id_or_member_epoch": epoch,
+            "member_id": member,
+            "group_instance_id": None,
+        }
         session.step(label, "OffsetCommit", 9, **fields, topics=[{"name": topic, "partitions": [part()]}])
 
     def fetch(label, member, epoch):

@@ -44,7 +44,9 @@ def stable(session, group, **fields):
         first = session.raw("JoinGroup", 7, **join(group, member_id=member, **fields))
     assignments = [{"member_id": member, "assignment": b"all"}]
     instance = fields.get("group_instance_id")
-    answer = session.raw("SyncGroup", 5, **sync(group, member, first["generation_id"], assignments, group_instance_id=instance))
+    answer = session.raw(
+        "SyncGroup", 5, **sync(group, member, first["generation_id"], assignments, group_instance_id=instance)
+    )
     assert answer["error_code"] == 0, answer
     return member, first["generation_id"]
 
@@ -114,7 +116,9 @@ def two_members(session):
     first, generation = stable(session, group)
     second = session.raw("JoinGroup", 7, **join(group))["member_id"]
     session.names.get("member", {}).clear()
-    waits = session.ask_elsewhere("JoinGroup", 7, **join(group, member_id=second, protocols=[{"name": "range", "metadata": b"two"}]))
+    waits = session.ask_elsewhere(
+        "JoinGroup", 7, **join(group, member_id=second, protocols=[{"name": "range", "metadata": b"two"}])
+    )
     beats = session.raw("Heartbeat", 4, **beat(group, first, generation))
     for _ in range(200):
         if beats["error_code"]:
@@ -132,9 +136,15 @@ def two_members(session):
     follower = session.ask_elsewhere("SyncGroup", 5, **sync(group, second, generation))
     session.step("the leader leaves one out", "SyncGroup", 5, **sync(group, first, generation, parts))
     follower("the one that was left out")
-    session.step("the follower joins again with the same", "JoinGroup", 7,
-                 **join(group, member_id=second, protocols=[{"name": "range", "metadata": b"two"}]))
-    session.step("a member leaves", "LeaveGroup", 3, group_id=group, members=[{"member_id": second, "group_instance_id": None}])
+    session.step(
+        "the follower joins again with the same",
+        "JoinGroup",
+        7,
+        **join(group, member_id=second, protocols=[{"name": "range", "metadata": b"two"}]),
+    )
+    session.step(
+        "a member leaves", "LeaveGroup", 3, group_id=group, members=[{"member_id": second, "group_instance_id": None}]
+    )
     session.step("a heartbeat after that", "Heartbeat", 4, **beat(group, first, generation))
 
 
@@ -144,7 +154,9 @@ def listing(session):
     member, generation = stable(session, group)
     for version in (4, 5, 6):
         names = [group, session.group("absent")]
-        session.step(f"DescribeGroups {version}", "DescribeGroups", version, groups=names, include_authorized_operations=False)
+        session.step(
+            f"DescribeGroups {version}", "DescribeGroups", version, groups=names, include_authorized_operations=False
+        )
     for name, filters in {
         "stable": {"states_filter": ["Stable"], "types_filter": []},
         "other case": {"states_filter": ["sTABLE"], "types_filter": ["CLASSIC"]},

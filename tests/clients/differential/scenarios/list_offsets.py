@@ -69,5 +69,10 @@ def wrong_requests(session, topic):
     twice = [{"partition_index": 0, "timestamp": LATEST}, {"partition_index": 0, "timestamp": EARLIEST}]
     session.step("a partition twice", "ListOffsets", 10, replica_id=-1, topics=[{"name": topic, "partitions": twice}])
     session.step("no topics", "ListOffsets", 10, replica_id=-1, topics=[])
-    session.step("a consumer that says it is broker 7", "ListOffsets", 10, replica_id=7,
-                 topics=[{"name": topic, "partitions": [{"partition_index": 0, "timestamp": LATEST}]}])
+    session.step(
+        "a consumer that says it is broker 7",
+        "ListOffsets",
+        10,
+        replica_id=7,
+        topics=[{"name": topic, "partitions": [{"partition_index": 0, "timestamp": LATEST}]}],
+    )

@@ -68,9 +68,13 @@ def topics(session):
         "dot": {"name": "."},
         "too long": {"name": "x" * 250},
     }.items():
-        session.step(f"Metadata: topic {name}", "Metadata", 12, topics=[{"topic_id": uuid.UUID(int=0), **wanted}], **quiet)
+        session.step(
+            f"Metadata: topic {name}", "Metadata", 12, topics=[{"topic_id": uuid.UUID(int=0), **wanted}], **quiet
+        )
     for name in ("a/b", "", "x" * 250):
-        session.step(f"Metadata creates '{name[:3]}'", "Metadata", 9, topics=[{"name": name}], allow_auto_topic_creation=True)
+        session.step(
+            f"Metadata creates '{name[:3]}'", "Metadata", 9, topics=[{"name": name}], allow_auto_topic_creation=True
+        )
     session.step("Metadata: no topics", "Metadata", 9, topics=[])
     session.step("Metadata: a topic twice", "Metadata", 9, topics=named + named, **quiet)
     rights = {"include_cluster_authorized_operations": True, "include_topic_authorized_operations": True}
@@ -79,8 +83,20 @@ def topics(session):
 
 def cluster(session):
     session.step("DescribeCluster", "DescribeCluster", 1, include_cluster_authorized_operations=True, endpoint_type=1)
-    session.step("DescribeCluster: controllers", "DescribeCluster", 1, include_cluster_authorized_operations=False, endpoint_type=2)
-    session.step("DescribeCluster: endpoint 9", "DescribeCluster", 1, include_cluster_authorized_operations=False, endpoint_type=9)
+    session.step(
+        "DescribeCluster: controllers",
+        "DescribeCluster",
+        1,
+        include_cluster_authorized_operations=False,
+        endpoint_type=2,
+    )
+    session.step(
+        "DescribeCluster: endpoint 9",
+        "DescribeCluster",
+        1,
+        include_cluster_authorized_operations=False,
+        endpoint_type=9,
+    )
 
 
 def partitions(session):
@@ -103,7 +119,9 @@ def coordinators(session):
         keys = [session.group("g"), session.group("h")]
         session.step(f"FindCoordinator {version}", "FindCoordinator", version, key_type=0, coordinator_keys=keys)
         session.step(f"FindCoordinator {version}: empty", "FindCoordinator", version, key_type=0, coordinator_keys=[""])
-        session.step(f"FindCoordinator {version}: type 7", "FindCoordinator", version, key_type=7, coordinator_keys=["x"])
+        session.step(
+            f"FindCoordinator {version}: type 7", "FindCoordinator", version, key_type=7, coordinator_keys=["x"]
+        )
     session.step("FindCoordinator: no keys", "FindCoordinator", 4, key_type=0, coordinator_keys=[])
 
 

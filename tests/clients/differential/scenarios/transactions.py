@@ -162,7 +162,12 @@ def offsets(session):
     transactional_id, producer_id, epoch = producer
 
     def who():
-        return {"transactional_id": transactional_id, "group_id": group, "producer_id": producer_id, "producer_epoch": epoch}
+        return {
+            "transactional_id": transactional_id,
+            "group_id": group,
+            "producer_id": producer_id,
+            "producer_epoch": epoch,
+        }
 
     def offset_commit(name, offset, **more):
         topics = [{"name": topic, "partitions": [part(offset=offset)]}]
