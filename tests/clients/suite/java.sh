@@ -1,0 +1,101 @@
+# Apache Kafka's own command-line tools, Streams and Connect.
+
+. "$HERE/suite/kafka_broker.sh"
+
+# tool NAME PATTERN CLASS ARGUMENT...: a tool must end well, and print what matches the pattern.
+tool() {
+    local name=$1 pattern=$2 output
+    shift 2
+    if output=$(java_class "$@" 2>&1) && grep -q -E -e "$pattern" <<<"$output"; then
+        verdict java "$name" passed
+    else
+        verdict java "$name" failed "$(grep -v SLF4J <<<"$output" | grep -m 1 -E 'Exception|Error|rror' || tail -n 2 <<<"$output" | tr '\n' ' ')"
+    fi
+}
+
+suite_java() {
+    suite_jars || return 1
+    mkdir -p "$WORK/classes"
+    javac -cp "$JARS/*" -d "$WORK/classes" "$HERE/suite/java/WordCount.java"
+    local tools=org.apache.kafka.tools at=(--bootstrap-server "$KAFKA")
+    topics
+    data
+    groups
+    tool "kafka-delete-records" 'low_watermark: 10$' $tools.DeleteRecordsCommand "${at[@]}" --offset-json-file "$WORK/delete.json"
+    tool "kafka-get-offsets --time earliest" '^java:0:10$' $tools.GetOffsetShell "${at[@]}" --topic java --time earliest
+    tool "kafka-log-dirs" '"partition":"java-0"' $tools.LogDirsCommand "${at[@]}" --describe --topic-list java
+    tool "kafka-transactions list" 'TransactionalId' $tools.TransactionsCommand "${at[@]}" list
+    tool "kafka-transactions describe-producers" 'ProducerId' $tools.TransactionsCommand "${at[@]}" describe-producers --topic java --partition 0
+    tool "kafka-acls without an authorizer" 'No Authorizer is configured' org.apache.kafka.tools.AclCommand "${at[@]}" --list
+    tool "kafka-broker-api-versions" 'Produce\(0\): 0 to' $tools.BrokerApiVersionsCommand "${at[@]}"
+    tool "kafka-client-metrics" '' $tools.ClientMetricsCommand "${at[@]}" --list
+    tool "kafka-topics --delete" '' $tools.TopicCommand "${at[@]}" --delete --topic java
+    JAVA_SECONDS=200
+    tool "Streams word count" '' WordCount "$KAFKA" at_least_once
+    tool "Streams word count, exactly once" '' WordCount "$KAFKA" exactly_once_v2
+    connect
+}
+
+topics() {
+    tool "kafka-topics --create" 'Created topic java' $tools.TopicCommand "${at[@]}" --create --topic java --partitions 1 --config retention.ms=100000000000
+    tool "kafka-topics --describe" 'PartitionCount: 1' $tools.TopicCommand "${at[@]}" --describe --topic java
+    tool "kafka-topics --list" '^java$' $tools.TopicCommand "${at[@]}" --list
+    tool "kafka-topics --alter" '' $tools.TopicCommand "${at[@]}" --alter --topic java --partitions 2
+    tool "kafka-topics --describe after --alter" 'PartitionCount: 2' $tools.TopicCommand "${at[@]}" --describe --topic java
+    tool "kafka-configs --alter" 'Completed updating config' kafka.admin.ConfigCommand "${at[@]}" --alter --entity-type topics --entity-name java --add-config max.message.bytes=200000
+    tool "kafka-configs --describe" 'max.message.bytes=200000' kafka.admin.ConfigCommand "${at[@]}" --describe --entity-type topics --entity-name java
+    tool "kafka-configs of the broker" 'num.partitions' kafka.admin.ConfigCommand "${at[@]}" --describe --entity-type brokers --entity-name 0 --all
+}
+
+data() {
+    tool "kafka-verifiable-producer" '"acked":1000' $tools.VerifiableProducer "${at[@]}" --topic verified --max-messages 1000 --acks -1
+    tool "kafka-verifiable-consumer" 'offsets_committed.*"success":true' $tools.VerifiableConsumer "${at[@]}" --topic verified --group-id verified --max-messages 1000
+    tool "kafka-verifiable-consumer, newer protocol" 'offsets_committed.*"success":true' $tools.VerifiableConsumer "${at[@]}" --topic verified --group-id verified-newer --group-protocol consumer --max-messages 1000
+    tool "kafka-producer-perf-test" '^50000 records sent' $tools.ProducerPerformance --topic java --num-records 50000 --record-size 100 --throughput -1 --producer-props "bootstrap.servers=$KAFKA" acks=all
+    tool "kafka-producer-perf-test, transactional" '^5000 records sent' $tools.ProducerPerformance --topic transactional --num-records 5000 --record-size 100 --throughput -1 --transaction-duration-ms 100 --producer-props "bootstrap.servers=$KAFKA"
+    tool "kafka-consumer-perf-test" ', 5[0-9]{4}, ' $tools.ConsumerPerformance "${at[@]}" --topic java --messages 50000 --timeout 30000
+    tool "kafka-e2e-latency" 'Avg latency' $tools.EndToEndLatency "$KAFKA" java 100 all 100
+    tool "kafka-get-offsets" '^java:0:[0-9]+$' $tools.GetOffsetShell "${at[@]}" --topic java
+    printf '{"partitions":[{"topic":"java","partition":0,"offset":10}],"version":1}' >"$WORK/delete.json"
+}
+
+groups() {
+    local command=$tools.consumer.group.ConsumerGroupCommand
+    tool "kafka-consumer-groups --list" '^verified$' $command "${at[@]}" --list
+    tool "kafka-consumer-groups --describe" 'verified +verified +[0-3] +[0-9]+ +[0-9]+ +0 ' $command "${at[@]}" --describe --group verified
+    tool "kafka-consumer-groups --describe --state" 'Empty' $command "${at[@]}" --describe --group verified --state
+    tool "kafka-consumer-groups --reset-offsets" 'verified +verified +0 +0' $command "${at[@]}" --reset-offsets --group verified --topic verified --to-earliest --execute
+    tool "kafka-consumer-groups --delete-offsets" 'Successful' $command "${at[@]}" --delete-offsets --group verified --topic verified
+    tool "kafka-consumer-groups --delete" 'was successful' $command "${at[@]}" --delete --group verified
+}
+
+# Connect standalone copies a file into a topic, and the topic into another file.
+connect() {
+    local directory=$WORK/connect port pid _
+    port=$(free_ports 1)
+    mkdir -p "$directory"
+    seq 1 100 >"$directory/in"
+    cat >"$directory/worker.properties" <<PROPERTIES
+bootstrap.servers=$KAFKA
+key.converter=org.apache.kafka.connect.json.JsonConverter
+value.converter=org.apache.kafka.connect.json.JsonConverter
+offset.storage.file.filename=$directory/offsets
+offset.flush.interval.ms=1000
+listeners=HTTP://127.0.0.1:$port
+PROPERTIES
+    printf 'name=source\nconnector.class=FileStreamSource\ntasks.max=1\nfile=%s\ntopic=connected\n' "$directory/in" >"$directory/source.properties"
+    printf 'name=sink\nconnector.class=FileStreamSink\ntasks.max=1\nfile=%s\ntopics=connected\n' "$directory/out" >"$directory/sink.properties"
+    java -XX:TieredStopAtLevel=1 -Xmx512m -cp "$JARS/*" org.apache.kafka.connect.cli.ConnectStandalone \
+        "$directory/worker.properties" "$directory/source.properties" "$directory/sink.properties" >"$directory/log" 2>&1 &
+    pid=$!
+    for _ in $(seq 300); do
+        if cmp -s "$directory/in" "$directory/out" || ! kill -0 "$pid"; then break; fi
+        sleep 0.2
+    done
+    if cmp -s "$directory/in" "$directory/out"; then
+        verdict java "Connect standalone, file to file" passed
+    else
+        verdict java "Connect standalone, file to file" failed "$(grep -m 1 -E 'Exception|ERROR' "$directory/log" || tail -n 2 "$directory/log" | tr '\n' ' ')"
+    fi
+    stop_process "$pid" KILL || true
+}
