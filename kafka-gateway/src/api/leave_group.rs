@@ -31,9 +31,9 @@ pub(super) async fn answer(context: Context, request: LeaveGroupRequest) -> Leav
         Ok(left) => left,
         Err(error) => return LeaveGroupResponse::default().with_error_code(context.code(error)),
     };
-    let codes = left.into_iter().map(|left| left.map_or_else(|error| context.code(error), |()| NONE));
+    let mut codes = left.into_iter().map(|left| left.map_or_else(|error| context.code(error), |()| NONE));
     if context.version < MANY_MEMBERS_SINCE {
-        return LeaveGroupResponse::default().with_error_code(codes.last().unwrap_or(NONE));
+        return LeaveGroupResponse::default().with_error_code(codes.next().unwrap_or(NONE));
     }
     let members = members.into_iter().zip(codes).map(|(member, code)| {
         MemberResponse::default()

@@ -142,11 +142,11 @@ impl GroupCoordinator {
         match self.begin(group_id, request) {
             // A group that is loaded again drops those who wait.
             Ok(answer) => answer.await.unwrap_or(Reply::Failed(GroupError::NotCoordinator)),
-            Err(reply) => reply,
+            Err(reply) => *reply,
         }
     }
 
-    fn begin(&self, group_id: &str, request: Request) -> Result<oneshot::Receiver<Reply>, Reply> {
+    fn begin(&self, group_id: &str, request: Request) -> Result<oneshot::Receiver<Reply>, Box<Reply>> {
         if group_id.is_empty() {
             return Err(refuse(&request, GroupError::InvalidGroupId));
         }
@@ -185,7 +185,7 @@ impl GroupCoordinator {
         snapshot: &Snapshot,
         group_id: &str,
         request: &Request,
-    ) -> Result<(), Reply> {
+    ) -> Result<(), Box<Reply>> {
         let is_known = self.load(state, snapshot, group_id);
         match request {
             Request::Classic(Input::Join(join)) if join.caller.member_id.is_empty() => {}
@@ -193,17 +193,17 @@ impl GroupCoordinator {
             _ if is_known => {}
             Request::Commit { generation, .. } if *generation < 0 => {
                 self.check_room(state, snapshot).map_err(|error| refuse(request, error))?;
-                return Err(Reply::Done);
+                return Err(Box::new(Reply::Done));
             }
             Request::Commit { version: CommitVersion::Generations, .. } => {
                 return Err(refuse(request, GroupError::IllegalGeneration));
             }
-            Request::Fetch { .. } => return Err(Reply::Done),
+            Request::Fetch { .. } => return Err(Box::new(Reply::Done)),
             Request::Commit { .. } | Request::Consumer(_) | Request::Delete => {
                 return Err(refuse(request, GroupError::GroupNotFound));
             }
             Request::Classic(Input::Leave { members }) => {
-                return Err(Reply::Left(vec![Err(GroupError::UnknownMember); members.len()]));
+                return Err(Box::new(Reply::Left(vec![Err(GroupError::UnknownMember); members.len()])));
             }
             Request::Classic(_) => return Err(refuse(request, GroupError::UnknownMember)),
         }
@@ -401,11 +401,11 @@ impl State {
     }
 }
 
-fn refuse(request: &Request, error: GroupError) -> Reply {
-    match request {
+fn refuse(request: &Request, error: GroupError) -> Box<Reply> {
+    Box::new(match request {
         Request::Classic(Input::Join(join)) => {
             Reply::NotJoined { error, member_id: join.caller.member_id.clone() }
         }
         _ => Reply::Failed(error),
-    }
+    })
 }
