@@ -108,6 +108,11 @@ impl Snapshot {
         self.group_shard(group).group_states.get(group)
     }
 
+    /// The epoch of the writer of the group's shard.
+    pub fn group_writer_epoch(&self, group: &str) -> u64 {
+        self.group_shard(group).position.map_or(0, |position| position.writer_epoch)
+    }
+
     /// Groups with members, or that had some, by name.
     pub fn group_states(&self) -> impl Iterator<Item = (&str, &Arc<GroupState>)> {
         let states = self.shards.iter().flat_map(|shard| shard.state.group_states.iter());
@@ -152,12 +157,6 @@ impl Snapshot {
 
     pub fn schema(&self, topic_id: TopicId, kind: &str) -> Option<&Schema> {
         self.first().schemas.get(&(topic_id, kind.to_owned()))
-    }
-
-    /// Rises with each new writer epoch of any shard.
-    pub fn writer_epochs(&self) -> u64 {
-        let positions = self.shards.iter().filter_map(|shard| shard.state.position);
-        positions.map(|position| position.writer_epoch).sum()
     }
 
     /// Objects and bytes of the WAL up to here.

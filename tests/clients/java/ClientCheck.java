@@ -48,7 +48,10 @@ public final class ClientCheck {
         }
         checks.check("java seeks by time inside a batch", checks::seekByTime);
         checks.check("java asks for a time after all records", checks::timeAfterAll);
-        checks.check("java group commits and goes on", checks::groupGoesOn);
+        for (String protocol : List.of("classic", "consumer")) {
+            checks.check("java " + protocol + " group commits and goes on", () -> checks.groupGoesOn(protocol));
+            checks.check("java " + protocol + " group of two shares partitions", () -> checks.sharing(protocol));
+        }
         checks.check("java admin creates, describes and deletes", checks::admin);
         checks.check("java goes on in a topic that was created again", checks::topicCreatedAgain);
         checks.check("java transactions are all or nothing", checks::transactions);
@@ -82,15 +85,15 @@ public final class ClientCheck {
     }
 
     private KafkaConsumer<String, String> consumer(String group) {
-        return consumer(group, "read_uncommitted");
+        return consumer(group, Map.of());
     }
 
-    private KafkaConsumer<String, String> consumer(String group, String isolation) {
+    private KafkaConsumer<String, String> consumer(String group, Map<String, String> more) {
         Properties settings = new Properties();
         settings.put("bootstrap.servers", bootstrap);
         settings.put("group.id", group);
         settings.put("auto.offset.reset", "earliest");
-        settings.put("isolation.level", isolation);
+        settings.putAll(more);
         settings.put("enable.auto.commit", "false");
         settings.put("max.poll.records", "10");
         settings.put("key.deserializer", "org.apache.kafka.common.serialization.StringDeserializer");
@@ -171,9 +174,9 @@ public final class ClientCheck {
         }
     }
 
-    private void groupGoesOn() throws Exception {
+    private void groupGoesOn(String protocol) throws Exception {
         for (int round = 0; round < 2; round++) {
-            try (KafkaConsumer<String, String> consumer = consumer("java_group")) {
+            try (KafkaConsumer<String, String> consumer = consumer("java_group_" + protocol, Map.of("group.protocol", protocol))) {
                 consumer.subscribe(List.of("java_zstd"));
                 List<ConsumerRecord<String, String>> records = take(consumer, 10);
                 same((long) round * 10, records.get(0).offset());
@@ -232,7 +235,7 @@ public final class ClientCheck {
 
     private List<String> committedValues() {
         List<TopicPartition> partitions = List.of(new TopicPartition("java_tx", 0), new TopicPartition("java_tx", 1));
-        try (KafkaConsumer<String, String> consumer = consumer("java_tx_reader", "read_committed")) {
+        try (KafkaConsumer<String, String> consumer = consumer("java_tx_reader", Map.of("isolation.level", "read_committed"))) {
             consumer.assign(partitions);
             consumer.seekToBeginning(partitions);
             Map<TopicPartition, Long> ends = consumer.endOffsets(partitions);
@@ -245,6 +248,36 @@ public final class ClientCheck {
             }
             throw new AssertionError("the ends were not reached, after " + values);
         }
+    }
+
+    private void sharing(String protocol) throws Exception {
+        String topic = "java_sharing_" + protocol;
+        try (Admin admin = Admin.create(Map.of("bootstrap.servers", bootstrap));
+                KafkaConsumer<String, String> first = consumer(topic, Map.of("group.protocol", protocol));
+                KafkaConsumer<String, String> second = consumer(topic, Map.of("group.protocol", protocol))) {
+            admin.createTopics(List.of(new NewTopic(topic, 4, (short) 1))).all().get(30, TimeUnit.SECONDS);
+            first.subscribe(List.of(topic));
+            second.subscribe(List.of(topic));
+            pollUntil(first, second, 2, 2);
+            second.unsubscribe();
+            pollUntil(first, second, 4, 0);
+            same(1, admin.describeConsumerGroups(List.of(topic)).all().get(30, TimeUnit.SECONDS)
+                .get(topic).members().size());
+        }
+    }
+
+    private static void pollUntil(
+            KafkaConsumer<String, String> first, KafkaConsumer<String, String> second, int ofFirst, int ofSecond) {
+        for (int poll = 0; poll < POLLS_MAX; poll++) {
+            first.poll(POLL);
+            if (ofSecond > 0) {
+                second.poll(POLL);
+            }
+            if (first.assignment().size() == ofFirst && second.assignment().size() == ofSecond) {
+                return;
+            }
+        }
+        throw new AssertionError("found " + first.assignment() + " and " + second.assignment());
     }
 
     private void admin() throws Exception {

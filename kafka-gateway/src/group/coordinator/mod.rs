@@ -88,8 +88,6 @@ pub(crate) struct GroupCoordinator {
 
 #[derive(Debug, Default)]
 struct State {
-    /// The epoch of the log's writer that the groups were loaded under.
-    writer_epochs: u64,
     slots: HashMap<String, Slot>,
     waiters: u64,
     /// What the timer waits for.
@@ -147,7 +145,10 @@ impl GroupCoordinator {
     }
 
     fn begin(&self, group_id: &str, request: Request) -> Result<oneshot::Receiver<Reply>, Box<Reply>> {
-        if group_id.is_empty() {
+        // Clients without a group once committed under the empty name; such offsets can still be used.
+        let concerns_offsets =
+            matches!(request, Request::Commit { .. } | Request::Fetch { .. } | Request::Delete);
+        if group_id.is_empty() && !concerns_offsets {
             return Err(refuse(&request, GroupError::InvalidGroupId));
         }
         // A heartbeat and a commit of the classic protocol only move deadlines away.
@@ -155,7 +156,7 @@ impl GroupCoordinator {
             !matches!(request, Request::Classic(Input::Heartbeat { .. }) | Request::Commit { .. });
         let mut state = self.lock();
         let snapshot = self.log.snapshot();
-        state.follow(&snapshot);
+        state.follow(&snapshot, group_id);
         self.open(&mut state, &snapshot, group_id, &request)?;
         if let Request::Consumer(_) = request {
             self.follow_topics(&mut state, &snapshot);
@@ -210,7 +211,8 @@ impl GroupCoordinator {
         if !is_known {
             self.check_room(state, snapshot).map_err(|error| refuse(request, error))?;
             let group = AnyGroup::Classic(ClassicGroup::new(self.limits, 0));
-            state.slots.insert(group_id.to_owned(), Slot::new(group, 0, self.limits));
+            let writer_epoch = snapshot.group_writer_epoch(group_id);
+            state.slots.insert(group_id.to_owned(), Slot::new(group, 0, writer_epoch, self.limits));
         }
         let slot = state.slots.get_mut(group_id).expect("the group was loaded or opened");
         slot.speak_protocol_of(request).map_err(|error| refuse(request, error))
@@ -242,7 +244,8 @@ impl GroupCoordinator {
             }
             None => return false,
         };
-        state.slots.insert(group_id.to_owned(), Slot::new(group, revision, self.limits));
+        let writer_epoch = snapshot.group_writer_epoch(group_id);
+        state.slots.insert(group_id.to_owned(), Slot::new(group, revision, writer_epoch, self.limits));
         true
     }
 
@@ -307,7 +310,7 @@ impl GroupCoordinator {
     /// Loads a group without a request to it; false if there is none.
     fn visit(&self, state: &mut State, group_id: &str) -> bool {
         let snapshot = self.log.snapshot();
-        state.follow(&snapshot);
+        state.follow(&snapshot, group_id);
         let is_known = self.load(state, &snapshot, group_id);
         if state.bring_timer_forward(group_id) {
             self.earlier.notify_one();
@@ -353,12 +356,11 @@ impl GroupCoordinator {
 }
 
 impl State {
-    /// Forgets all groups if somebody else may have written to the log since they were loaded.
-    fn follow(&mut self, snapshot: &Snapshot) {
-        let writer_epochs = snapshot.writer_epochs();
-        if self.writer_epochs != writer_epochs {
-            self.writer_epochs = writer_epochs;
-            self.slots.clear();
+    /// Forgets a group if somebody else may have written to its shard since it was loaded.
+    fn follow(&mut self, snapshot: &Snapshot, group_id: &str) {
+        let writer_epoch = snapshot.group_writer_epoch(group_id);
+        if self.slots.get(group_id).is_some_and(|slot| slot.writer_epoch != writer_epoch) {
+            self.slots.remove(group_id);
         }
     }
 

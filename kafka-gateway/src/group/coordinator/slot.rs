@@ -24,6 +24,8 @@ pub(super) enum AnyGroup {
 pub(super) struct Slot {
     group: AnyGroup,
     limits: GroupLimits,
+    /// The epoch of the writer of its shard when it was loaded.
+    pub(super) writer_epoch: u64,
     /// What the log has when all writes are durable.
     revision: u64,
     /// Numbers of the writes that are not durable yet.
@@ -34,10 +36,11 @@ pub(super) struct Slot {
 }
 
 impl Slot {
-    pub(super) fn new(group: AnyGroup, revision: u64, limits: GroupLimits) -> Self {
+    pub(super) fn new(group: AnyGroup, revision: u64, writer_epoch: u64, limits: GroupLimits) -> Self {
         Self {
             group,
             limits,
+            writer_epoch,
             revision,
             in_flight: VecDeque::new(),
             waiting: HashMap::new(),

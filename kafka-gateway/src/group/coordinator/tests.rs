@@ -158,7 +158,9 @@ async fn only_a_new_member_opens_a_group() {
     assert!(matches!(reply, Reply::NotJoined { error: GroupError::UnknownMember, .. }));
     assert_eq!(world.commit("g", -1).await, Reply::Done);
     assert_eq!(world.commit("g", 3).await, Reply::Failed(GroupError::IllegalGeneration));
-    assert_eq!(world.commit("", 3).await, Reply::Failed(GroupError::InvalidGroupId));
+    assert_eq!(world.commit("", -1).await, Reply::Done);
+    let reply = world.classic("", join("", "a")).await;
+    assert!(matches!(reply, Reply::NotJoined { error: GroupError::InvalidGroupId, .. }));
     assert_eq!(world.consumer("g", beat("a", 3)).await, Reply::Failed(GroupError::GroupNotFound));
     assert_eq!(world.delete("g").await, Reply::Failed(GroupError::GroupNotFound));
     assert!(world.coordinator.lock().slots.is_empty());
