@@ -79,7 +79,7 @@ fn described(context: &Context, snapshot: &Snapshot, member: DescribedConsumer) 
         .with_client_id(text(member.client_id))
         .with_client_host(text(member.client_host))
         .with_subscribed_topic_names(topics.collect())
-        .with_subscribed_topic_regex(member.subscribed_regex.map(text))
+        .with_subscribed_topic_regex(Some(text(member.subscribed_regex.unwrap_or_default())))
         .with_assignment(assignment(context, snapshot, &member.assigned))
         .with_target_assignment(assignment(context, snapshot, &member.target));
     if context.version < MEMBER_TYPE_SINCE { response } else { response.with_member_type(CONSUMER_MEMBER) }

@@ -60,6 +60,40 @@ impl Beat {
         let has_interest = self.subscribed_topics.is_some() || self.subscribed_regex.is_some();
         self.epoch == JOINING || (self.rebalance_timeout.is_some() && has_interest && self.owned.is_some())
     }
+
+    /// Refuses what makes no sense, whoever sends it.
+    pub(crate) fn check(&self) -> Result<(), GroupError> {
+        let invalid = |reason| Err(GroupError::InvalidRequest(reason));
+        if self.caller.member_id.is_empty() {
+            return invalid("member id is empty");
+        }
+        if self.caller.instance_id.as_deref() == Some("") || self.rack_id.as_deref() == Some("") {
+            return invalid("instance id or rack id is empty");
+        }
+        if self.epoch < LEAVING_FOR_A_WHILE {
+            return invalid("member epoch is below -2");
+        }
+        if self.epoch == LEAVING_FOR_A_WHILE && self.caller.instance_id.is_none() {
+            return invalid("a member without an instance id leaves with epoch -1");
+        }
+        if self.epoch == JOINING {
+            if self.rebalance_timeout.is_none() {
+                return invalid("a member that joins says its rebalance timeout");
+            }
+            if self.owned.as_ref().is_none_or(|owned| !owned.is_empty()) {
+                return invalid("a member that joins has no partitions");
+            }
+            if self.subscribed_topics.is_none() && self.subscribed_regex.is_none() {
+                return invalid("a member that joins says what it subscribes to");
+            }
+        }
+        match &self.assignor {
+            Some(name) if Assignor::named(name).is_none() => {
+                Err(GroupError::UnsupportedAssignor { name: name.clone() })
+            }
+            _ => Ok(()),
+        }
+    }
 }
 
 /// The answer to a heartbeat.
@@ -186,7 +220,7 @@ impl ConsumerGroup {
     }
 
     fn beat(&mut self, now: Duration, beat: Beat, topics: &Topics) -> Result<Beaten, GroupError> {
-        check(&beat)?;
+        beat.check()?;
         match beat.epoch {
             LEAVING => return self.leave(&beat.caller),
             LEAVING_FOR_A_WHILE => return self.leave_for_a_while(&beat.caller),
@@ -356,39 +390,5 @@ impl ConsumerGroup {
         let over = self.members.iter().filter(|(_, member)| member.deadline() <= now);
         let over: Vec<_> = over.map(|(id, _)| id.clone()).collect();
         over.iter().for_each(|member_id| self.remove(member_id));
-    }
-}
-
-/// What makes no sense in a heartbeat, whoever sends it.
-fn check(beat: &Beat) -> Result<(), GroupError> {
-    let invalid = |reason| Err(GroupError::InvalidRequest(reason));
-    if beat.caller.member_id.is_empty() {
-        return invalid("member id is empty");
-    }
-    if beat.caller.instance_id.as_deref() == Some("") || beat.rack_id.as_deref() == Some("") {
-        return invalid("instance id or rack id is empty");
-    }
-    if beat.epoch < LEAVING_FOR_A_WHILE {
-        return invalid("member epoch is below -2");
-    }
-    if beat.epoch == LEAVING_FOR_A_WHILE && beat.caller.instance_id.is_none() {
-        return invalid("a member without an instance id leaves with epoch -1");
-    }
-    if beat.epoch == JOINING {
-        if beat.rebalance_timeout.is_none() {
-            return invalid("a member that joins says its rebalance timeout");
-        }
-        if beat.owned.as_ref().is_none_or(|owned| !owned.is_empty()) {
-            return invalid("a member that joins has no partitions");
-        }
-        if beat.subscribed_topics.is_none() && beat.subscribed_regex.is_none() {
-            return invalid("a member that joins says what it subscribes to");
-        }
-    }
-    match &beat.assignor {
-        Some(name) if Assignor::named(name).is_none() => {
-            Err(GroupError::UnsupportedAssignor { name: name.clone() })
-        }
-        _ => Ok(()),
     }
 }

@@ -9,6 +9,7 @@
 
 mod expiry;
 mod slot;
+mod views;
 mod writer;
 
 #[cfg(test)]
@@ -23,9 +24,10 @@ use strandline_storage::seam::Seams;
 use tokio::sync::{Notify, oneshot};
 
 use self::slot::{AnyGroup, Slot};
+pub(crate) use self::views::{Description, Listed};
 use self::writer::Write;
-use super::classic::{ClassicDescription, ClassicGroup, Input};
-use super::consumer::{Beat, CommitVersion, ConsumerDescription, ConsumerGroup, JOINING};
+use super::classic::{ClassicGroup, Input};
+use super::consumer::{Beat, CommitVersion, ConsumerGroup, JOINING};
 use super::topics::Topics;
 use super::{Caller, Effect, GroupError, GroupLimits, Reply, Waiter};
 use crate::settings::GatewaySettings;
@@ -51,23 +53,6 @@ pub(crate) enum Request {
     },
     /// Deletes a group that has no members, with its offsets.
     Delete,
-}
-
-/// A group as an administrator sees it.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub(crate) enum Description {
-    Classic(ClassicDescription),
-    Consumer(ConsumerDescription),
-}
-
-/// A group in a list.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub(crate) struct Listed {
-    pub(crate) group_id: String,
-    /// By the words of Kafka's `GroupType`.
-    pub(crate) group_type: &'static str,
-    pub(crate) protocol_type: String,
-    pub(crate) state: &'static str,
 }
 
 /// All groups that are in use.
@@ -146,20 +131,28 @@ impl GroupCoordinator {
 
     fn begin(&self, group_id: &str, request: Request) -> Result<oneshot::Receiver<Reply>, Box<Reply>> {
         // Clients without a group once committed under the empty name; such offsets can still be used.
-        let concerns_offsets =
-            matches!(request, Request::Commit { .. } | Request::Fetch { .. } | Request::Delete);
-        if group_id.is_empty() && !concerns_offsets {
-            return Err(refuse(&request, GroupError::InvalidGroupId));
+        match &request {
+            Request::Commit { .. } | Request::Fetch { .. } | Request::Delete => {}
+            Request::Consumer(_) if group_id.is_empty() => {
+                return Err(refuse(&request, GroupError::InvalidRequest("group id is empty")));
+            }
+            Request::Consumer(beat) => beat.check().map_err(|error| refuse(&request, error))?,
+            Request::Classic(_) if group_id.is_empty() => {
+                return Err(refuse(&request, GroupError::InvalidGroupId));
+            }
+            Request::Classic(_) => {}
         }
         // A heartbeat and a commit of the classic protocol only move deadlines away.
         let may_bring_forward =
             !matches!(request, Request::Classic(Input::Heartbeat { .. }) | Request::Commit { .. });
         let mut state = self.lock();
+        // Counted before the snapshot is taken, which then has at least these changes.
+        let topics_version = *self.log.topic_changes().borrow() + 1;
         let snapshot = self.log.snapshot();
         state.follow(&snapshot, group_id);
         self.open(&mut state, &snapshot, group_id, &request)?;
         if let Request::Consumer(_) = request {
-            self.follow_topics(&mut state, &snapshot);
+            state.follow_topics(&snapshot, topics_version);
         }
         let (sender, receiver) = oneshot::channel();
         let (topics, waiter) = (state.topics.clone(), state.next_waiter());
@@ -254,70 +247,6 @@ impl GroupCoordinator {
         if groups >= self.groups_max { Err(GroupError::TooManyGroups) } else { Ok(()) }
     }
 
-    /// Looks at the topics again if they have changed.
-    fn follow_topics(&self, state: &mut State, snapshot: &Snapshot) {
-        // The snapshot may be newer than the count: the topics are then looked at once more.
-        let version = *self.log.topic_changes().borrow() + 1;
-        if state.topics.version != version {
-            state.topics = Arc::new(Topics::of(snapshot, version));
-        }
-    }
-
-    /// A group as it is now; `None` if there is none.
-    pub(crate) fn describe(&self, group_id: &str) -> Option<Description> {
-        let mut state = self.lock();
-        if !self.visit(&mut state, group_id) {
-            return None;
-        }
-        let description = state.slots.get(group_id).map(Slot::describe);
-        state.forget_if_unused(group_id);
-        description
-    }
-
-    /// All groups, by name.
-    pub(crate) fn list(&self) -> Vec<Listed> {
-        let snapshot = self.log.snapshot();
-        let mut ids: Vec<_> = snapshot.groups().chain(snapshot.group_states().map(|(id, _)| id)).collect();
-        let mut state = self.lock();
-        let in_use: Vec<_> = state.slots.keys().cloned().collect();
-        ids.extend(in_use.iter().map(String::as_str));
-        ids.sort_unstable();
-        ids.dedup();
-        let mut listed = Vec::with_capacity(ids.len());
-        for group_id in ids {
-            if self.visit(&mut state, group_id) {
-                listed.extend(state.slots.get(group_id).map(|slot| slot.list(group_id)));
-                state.forget_if_unused(group_id);
-            }
-        }
-        listed
-    }
-
-    /// Which of some topics the members of a group use.
-    pub(crate) fn uses(&self, group_id: &str, topics: &[&str]) -> Result<Vec<bool>, GroupError> {
-        if group_id.is_empty() {
-            return Err(GroupError::InvalidGroupId);
-        }
-        let mut state = self.lock();
-        if !self.visit(&mut state, group_id) {
-            return Err(GroupError::GroupNotFound);
-        }
-        let uses = state.slots.get(group_id).map(|slot| slot.uses(topics));
-        state.forget_if_unused(group_id);
-        uses.unwrap_or(Err(GroupError::GroupNotFound))
-    }
-
-    /// Loads a group without a request to it; false if there is none.
-    fn visit(&self, state: &mut State, group_id: &str) -> bool {
-        let snapshot = self.log.snapshot();
-        state.follow(&snapshot, group_id);
-        let is_known = self.load(state, &snapshot, group_id);
-        if state.bring_timer_forward(group_id) {
-            self.earlier.notify_one();
-        }
-        is_known
-    }
-
     /// Ticks groups when they are due; never ends.
     async fn run_timer(&self) {
         loop {
@@ -361,6 +290,13 @@ impl State {
         let writer_epoch = snapshot.group_writer_epoch(group_id);
         if self.slots.get(group_id).is_some_and(|slot| slot.writer_epoch != writer_epoch) {
             self.slots.remove(group_id);
+        }
+    }
+
+    /// Looks at the topics again if they have changed.
+    fn follow_topics(&mut self, snapshot: &Snapshot, version: u64) {
+        if self.topics.version != version {
+            self.topics = Arc::new(Topics::of(snapshot, version));
         }
     }
 
