@@ -38,9 +38,15 @@ pub(crate) struct DescribedConsumer {
 }
 
 impl ConsumerGroup {
-    /// The group as the log has it. Sessions begin anew.
-    pub(crate) fn restore(now: Duration, limits: GroupLimits, state: &log::ConsumerGroup) -> Self {
-        let mut group = Self::new(limits, state.epoch);
+    /// The group as the log has it. Sessions begin anew. Its epochs are above the generations that it
+    /// may have told while it spoke the classic protocol.
+    pub(crate) fn restore(
+        now: Duration,
+        limits: GroupLimits,
+        state: &log::ConsumerGroup,
+        generations_reserved: i32,
+    ) -> Self {
+        let mut group = Self::new(limits, state.epoch.max(generations_reserved));
         group.assignment_epoch = state.assignment_epoch;
         group.assignor = Assignor::named(&state.assignor).unwrap_or(Assignor::Uniform);
         group.topics = state.topics.iter().map(|topic| (topic.topic_id, topic.partition_count)).collect();

@@ -146,7 +146,7 @@ impl World {
             }
             Act::Restart => {
                 let before = self.group.describe();
-                self.group = ConsumerGroup::restore(self.now, limits(), &replay(&self.written));
+                self.group = ConsumerGroup::restore(self.now, limits(), &replay(&self.written), 0);
                 assert_eq!(self.group.describe(), before, "the replay gives the same group");
             }
         }

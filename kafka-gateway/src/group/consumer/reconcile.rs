@@ -43,6 +43,8 @@ impl ConsumerGroup {
         self.release(member_id);
         let Some(member) = self.members.get_mut(member_id) else { return };
         member.set_epoch(place.epoch);
+        // The time to give something back begins with each step.
+        member.rebalance_deadline = None;
         member.phase = place.phase;
         member.assigned = place.assigned;
         member.revoking = place.revoking;

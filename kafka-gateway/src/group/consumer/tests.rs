@@ -111,7 +111,7 @@ impl Scene {
 
     /// What was written, replayed.
     fn replayed(&self) -> ConsumerGroup {
-        ConsumerGroup::restore(self.now, limits(), &super::properties::replay(&self.written))
+        ConsumerGroup::restore(self.now, limits(), &super::properties::replay(&self.written), 0)
     }
 }
 

@@ -19,7 +19,7 @@ use std::collections::{HashMap, VecDeque};
 use std::sync::{Arc, Mutex, MutexGuard};
 use std::time::Duration;
 
-use strandline_storage::log::{GroupBody, Log, Snapshot};
+use strandline_storage::log::{GroupBody, GroupState, Log, Snapshot};
 use strandline_storage::seam::Seams;
 use tokio::sync::{Notify, oneshot};
 
@@ -216,22 +216,8 @@ impl GroupCoordinator {
         if state.slots.contains_key(group_id) {
             return true;
         }
-        let now = self.seams.clock.monotonic();
         let (group, revision) = match snapshot.group(group_id) {
-            Some(durable) => {
-                let group = match &durable.body {
-                    GroupBody::Classic(group) => AnyGroup::Classic(ClassicGroup::restore(
-                        now,
-                        self.limits,
-                        group,
-                        durable.generations_reserved,
-                    )),
-                    GroupBody::Consumer(group) => {
-                        AnyGroup::Consumer(ConsumerGroup::restore(now, self.limits, group))
-                    }
-                };
-                (group, durable.revision)
-            }
+            Some(durable) => (self.restore(durable), durable.revision),
             None if snapshot.group_offsets(group_id).next().is_some() => {
                 (AnyGroup::Classic(ClassicGroup::new(self.limits, 0)), 0)
             }
@@ -240,6 +226,18 @@ impl GroupCoordinator {
         let writer_epoch = snapshot.group_writer_epoch(group_id);
         state.slots.insert(group_id.to_owned(), Slot::new(group, revision, writer_epoch, self.limits));
         true
+    }
+
+    fn restore(&self, durable: &GroupState) -> AnyGroup {
+        let (now, reserved) = (self.seams.clock.monotonic(), durable.generations_reserved);
+        match &durable.body {
+            GroupBody::Classic(group) => {
+                AnyGroup::Classic(ClassicGroup::restore(now, self.limits, group, reserved))
+            }
+            GroupBody::Consumer(group) => {
+                AnyGroup::Consumer(ConsumerGroup::restore(now, self.limits, group, reserved))
+            }
+        }
     }
 
     fn check_room(&self, state: &State, snapshot: &Snapshot) -> Result<(), GroupError> {

@@ -249,6 +249,30 @@ fn beat_leaving(id: &str) -> Beat {
 }
 
 #[tokio::test(start_paused = true)]
+async fn a_generation_that_was_told_is_not_told_again_by_a_group_that_changed_its_protocol() {
+    let world = World::new().await;
+    world.topic("t", 1).await;
+    let scene = async {
+        world.consumer("g", beat("a", JOINING)).await;
+        world.consumer("g", beat_leaving("a")).await;
+        let joined = world.classic("g", join("", "b")).await;
+        let Reply::Joined(joined) = joined else { panic!("expected a join, found {joined:?}") };
+        joined.generation
+    };
+    let told = world.with(scene).await;
+    let world = world.restart().await;
+    let again = async {
+        let Reply::Beaten(beaten) = world.consumer("g", beat("c", JOINING)).await else {
+            panic!("the group has no members")
+        };
+        world.consumer("g", beat_leaving("c")).await;
+        (beaten.epoch, world.settle("g", "d").await)
+    };
+    let (epoch, generation) = world.with(again).await;
+    assert!(epoch > told && generation > epoch, "{told}, {epoch}, {generation}");
+}
+
+#[tokio::test(start_paused = true)]
 async fn only_a_group_without_members_is_deleted() {
     let world = World::new().await;
     let topic_partition = world.topic("t", 1).await;
