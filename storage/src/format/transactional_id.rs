@@ -145,8 +145,7 @@ impl TransactionalId {
     pub(crate) fn from_message(message: TransactionalIdMessage) -> Result<Self, String> {
         let state = TransactionState::of(message.state)
             .ok_or_else(|| format!("transaction state {} is not known", message.state))?;
-        let partition_of =
-            |message: PartitionMessage| Ok::<_, String>(partition(&message.topic_id, message.partition)?);
+        let partition_of = |message: PartitionMessage| partition(&message.topic_id, message.partition);
         let mut groups = BTreeMap::new();
         for group in message.groups {
             let offsets = group.offsets.into_iter().map(pending_offset_of).collect::<Result<_, _>>()?;
