@@ -6,8 +6,7 @@ use std::time::Duration;
 use kafka_protocol::messages::add_partitions_to_txn_request::AddPartitionsToTxnTopic;
 use kafka_protocol::messages::produce_request::{PartitionProduceData, TopicProduceData};
 use kafka_protocol::messages::{
-    AddPartitionsToTxnRequest, DeleteTopicsRequest, EndTxnRequest, InitProducerIdRequest, ProduceRequest,
-    TransactionalId,
+    AddPartitionsToTxnRequest, EndTxnRequest, InitProducerIdRequest, ProduceRequest, TransactionalId,
 };
 use kafka_protocol::protocol::StrBytes;
 use rdkafka::consumer::{Consumer, StreamConsumer};
@@ -258,16 +257,34 @@ impl RawProducer {
         Self { producer_id: answer.producer_id.0, producer_epoch: answer.producer_epoch }
     }
 
-    fn produce(&self, raw: &mut RawClient, topic: &str) {
-        let topics =
-            vec![AddPartitionsToTxnTopic::default().with_name(topic_name(topic)).with_partitions(vec![0])];
+    /// Adds all partitions of a topic to the transaction, and three records to each.
+    fn produce(&self, raw: &mut RawClient, topic: &str, partitions: i32) {
+        let added = AddPartitionsToTxnTopic::default()
+            .with_name(topic_name(topic))
+            .with_partitions((0..partitions).collect());
         let add = AddPartitionsToTxnRequest::default()
             .with_v3_and_below_transactional_id(name(Self::NAME))
             .with_v3_and_below_producer_id(self.producer_id.into())
             .with_v3_and_below_producer_epoch(self.producer_epoch)
-            .with_v3_and_below_topics(topics);
+            .with_v3_and_below_topics(vec![added]);
         let added = raw.call(3, &add);
-        assert_eq!(added.results_by_topic_v3_and_below[0].results_by_partition[0].partition_error_code, 0);
+        let results = &added.results_by_topic_v3_and_below[0].results_by_partition;
+        assert!(results.iter().all(|result| result.partition_error_code == 0), "{results:?}");
+        let data = (0..partitions).map(|partition| {
+            PartitionProduceData::default().with_index(partition).with_records(Some(self.batch()))
+        });
+        let topic =
+            TopicProduceData::default().with_name(topic_name(topic)).with_partition_data(data.collect());
+        let produce = ProduceRequest::default()
+            .with_transactional_id(Some(name(Self::NAME)))
+            .with_acks(-1)
+            .with_timeout_ms(30_000)
+            .with_topic_data(vec![topic]);
+        let results = &raw.call(9, &produce).responses[0].partition_responses;
+        assert!(results.iter().all(|result| result.error_code == 0), "{results:?}");
+    }
+
+    fn batch(&self) -> bytes::Bytes {
         let RawProducer { producer_id, producer_epoch } = *self;
         let producer = Some(ProducerIdentity { producer_id, producer_epoch, base_sequence: 0 });
         let options = BatchOptions { producer, kind: BatchKind::Transactional, ..BatchOptions::default() };
@@ -275,14 +292,7 @@ impl RawProducer {
         for value in numbered("v", 3) {
             builder.append(Some(1), None, Some(value.as_bytes()), &[]).expect("a small record");
         }
-        let data = PartitionProduceData::default().with_records(Some(builder.finish()));
-        let topic = TopicProduceData::default().with_name(topic_name(topic)).with_partition_data(vec![data]);
-        let produce = ProduceRequest::default()
-            .with_transactional_id(Some(name(Self::NAME)))
-            .with_acks(-1)
-            .with_timeout_ms(30_000)
-            .with_topic_data(vec![topic]);
-        assert_eq!(raw.call(9, &produce).responses[0].partition_responses[0].error_code, 0);
+        builder.finish()
     }
 
     fn end_request(&self, committed: bool) -> EndTxnRequest {
@@ -304,57 +314,70 @@ impl RawProducer {
     }
 }
 
-/// Where the server ends, and whether the transaction is committed: before the end is decided; when
-/// it is; and, in a transaction that takes more than one commit because a topic of it is gone, before
-/// and after the markers.
-const ROUNDS: [(&str, bool); 6] = [
-    ("transaction.before_end", true),
+/// A server that ends at a place, and whether the transaction is committed.
+type Round = (&'static str, bool);
+
+/// One shard holds all of the transaction: its end is decided, or it is not.
+const IN_ONE_SHARD: [Round; 3] =
+    [("transaction.before_end", true), ("transaction.decided", true), ("transaction.decided", false)];
+
+/// Over several shards there is more between the decision and the end: before the markers, and after
+/// them.
+const OVER_SEVERAL_SHARDS: [Round; 4] = [
     ("transaction.decided", true),
-    ("transaction.decided", false),
     ("transaction.prepared", true),
     ("transaction.prepared", false),
     ("transaction.marked", true),
 ];
 
 #[tokio::test(flavor = "multi_thread")]
-async fn wherever_the_server_ends_a_transaction_ends_in_one_way() {
+async fn wherever_the_server_ends_a_transaction_in_one_shard_ends_in_one_way() {
     let mut server = Server::start();
-    for (number, (failpoint, is_committed)) in ROUNDS.into_iter().enumerate() {
-        let topics = ["first", "second", "gone"].map(|topic| format!("{topic}_{number}"));
-        server.kill();
-        server.start_again_until(failpoint);
-        let mut raw = connected(&server).await;
-        topics.iter().for_each(|topic| raw.create_topic(topic, 1, &[]));
-        let producer = RawProducer::init(&mut raw);
-        topics.iter().for_each(|topic| producer.produce(&mut raw, topic));
-        if ["transaction.prepared", "transaction.marked"].contains(&failpoint) {
-            delete_topic(&mut raw, &topics[2]);
-        }
-        raw.send_bytes(&frame(3, &producer.end_request(is_committed)));
-        raw.expect_closed();
-        ended(&mut server, failpoint).await;
-        server.start_again();
-        if failpoint == "transaction.before_end" {
-            assert_eq!(selected(&server, &topics[0]).await, [""; 0], "nothing is decided");
-        } else if is_committed {
-            // Nobody asks for it.
-            until_visible(&server, &topics[0], 3).await;
-        }
-        let mut raw = RawClient::connect(server.kafka);
-        assert_eq!(producer.end(&mut raw, is_committed), 0, "{failpoint}");
-        let expected = if is_committed { numbered("v", 3) } else { Vec::new() };
-        assert_eq!(committed(&server, &topics[0], 1).await, expected, "{failpoint}");
-        for topic in &topics[..2] {
-            assert_eq!(selected(&server, topic).await, expected, "{failpoint} {topic}");
-            assert_eq!(raw.list_offset(topic, 0, -1), (4, -1), "{failpoint} {topic}: one marker");
-        }
+    for round in IN_ONE_SHARD {
+        end_server_in_transaction(&mut server, 1, round).await;
     }
 }
 
-fn delete_topic(raw: &mut RawClient, topic: &str) {
-    let names = vec![topic_name(topic)];
-    let request = DeleteTopicsRequest::default().with_topic_names(names).with_timeout_ms(30_000);
-    assert_eq!(raw.call(5, &request).responses[0].error_code, 0);
+#[tokio::test(flavor = "multi_thread")]
+async fn wherever_the_server_ends_a_transaction_over_several_shards_ends_in_one_way() {
+    let mut server = Server::start_with(&["--shards", "4"]);
+    for round in OVER_SEVERAL_SHARDS {
+        end_server_in_transaction(&mut server, 4, round).await;
+    }
+}
+
+async fn end_server_in_transaction(server: &mut Server, partitions: i32, (failpoint, is_committed): Round) {
+    let end = if is_committed { "commit" } else { "abort" };
+    let topics = ["first", "second"].map(|topic| format!("{topic}-{failpoint}-{end}"));
+    server.kill();
+    server.start_again_until(failpoint);
+    let mut raw = connected(server).await;
+    topics.iter().for_each(|topic| raw.create_topic(topic, partitions, &[]));
+    let producer = RawProducer::init(&mut raw);
+    topics.iter().for_each(|topic| producer.produce(&mut raw, topic, partitions));
+    raw.send_bytes(&frame(3, &producer.end_request(is_committed)));
+    raw.expect_closed();
+    ended(server, failpoint).await;
+    server.start_again();
+    let count = partitions as usize * 3;
+    if failpoint == "transaction.before_end" {
+        assert_eq!(selected(server, &topics[0]).await, [""; 0], "nothing is decided");
+    } else if is_committed {
+        // Nobody asks for it.
+        until_visible(server, &topics[0], count).await;
+    }
+    let mut raw = RawClient::connect(server.kafka);
+    assert_eq!(producer.end(&mut raw, is_committed), 0, "{failpoint}");
+    let expected = if is_committed { count } else { 0 };
+    assert_eq!(committed(server, &topics[0], partitions).await.len(), expected, "{failpoint}");
+    for topic in &topics {
+        assert_eq!(selected(server, topic).await.len(), expected, "{failpoint} {topic}");
+        for partition in 0..partitions {
+            // Behind the three records there is a marker, or more where it was sent again.
+            let last_stable = raw.list_committed_end(topic, partition);
+            assert!(last_stable >= 4, "{failpoint} {topic} {partition}: {last_stable}");
+        }
+    }
 }
 
 /// Waits until a server that is not waited for takes connections and serves them.
