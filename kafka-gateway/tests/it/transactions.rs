@@ -42,6 +42,7 @@ const UNSTABLE_OFFSET_COMMIT: i16 = 88;
 const PRODUCER_FENCED: i16 = 90;
 const TRANSACTIONAL_ID_NOT_FOUND: i16 = 105;
 const TRANSACTION_ABORTABLE: i16 = 120;
+const INVALID_REGULAR_EXPRESSION: i16 = 128;
 
 const NAME: &str = "copier";
 
@@ -516,7 +517,10 @@ async fn transactions_are_listed_and_described() {
     assert_eq!((found.transaction_timeout_ms, &found.topics[0].partitions[..]), (60_000, &[0][..]));
     assert!(found.transaction_start_time_ms > 0);
     assert_eq!(missing.error_code, TRANSACTIONAL_ID_NOT_FOUND);
-    let texts = |texts: &[&'static str]| texts.iter().copied().map(StrBytes::from_static_str).collect();
+    let text = StrBytes::from_static_str;
+    let texts = |texts: &[&'static str]| texts.iter().copied().map(text).collect();
+    let wrong = ListTransactionsRequest::default().with_transactional_id_pattern(Some(text("(")));
+    assert_eq!(client.call(2, &wrong).await.error_code, INVALID_REGULAR_EXPRESSION);
     let all = ListTransactionsRequest::default().with_duration_filter(-1);
     let cases = [
         (all.clone(), 1),
@@ -525,10 +529,13 @@ async fn transactions_are_listed_and_described() {
         (all.clone().with_state_filters(texts(&["Nonsense"])), 0),
         (all.clone().with_producer_id_filters(vec![producer.producer_id.into()]), 1),
         (all.clone().with_producer_id_filters(vec![999.into()]), 0),
-        (all.with_duration_filter(3_600_000), 0),
+        (all.clone().with_duration_filter(3_600_000), 0),
+        (all.clone().with_transactional_id_pattern(Some(text("cop.*"))), 1),
+        (all.clone().with_transactional_id_pattern(Some(text("cop"))), 0),
+        (all.clone().with_transactional_id_pattern(Some(text(""))), 1),
     ];
     for (request, count) in cases {
-        let listed = client.call(1, &request).await;
+        let listed = client.call(2, &request).await;
         assert_eq!(listed.transaction_states.len(), count, "{request:?}");
         let unknown = request.state_filters.iter().filter(|state| &***state == "Nonsense");
         assert_eq!(listed.unknown_state_filters.len(), unknown.count());

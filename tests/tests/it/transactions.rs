@@ -117,10 +117,10 @@ async fn a_transaction_is_seen_whole_or_not_at_all() {
 #[tokio::test(flavor = "multi_thread")]
 async fn a_copy_that_reads_processes_and_writes_has_each_record_once() {
     const RECORDS: i64 = 60;
-    let mut server = Server::start();
+    let mut server = Server::start_with(&["--shards", "4"]);
     let mut raw = RawClient::connect(server.kafka);
     raw.create_topic("copy_from", 1, &[]);
-    raw.create_topic("copy_to", 2, &[]);
+    raw.create_topic("copy_to", 4, &[]);
     let mut expected = numbered("r", RECORDS as usize);
     let source = transactional(&server, "source", &[]);
     source.begin_transaction().expect("none is open");
@@ -152,7 +152,7 @@ async fn a_copy_that_reads_processes_and_writes_has_each_record_once() {
         }
     }
     expected.sort();
-    assert_eq!(committed(&server, "copy_to", 2).await, expected);
+    assert_eq!(committed(&server, "copy_to", 4).await, expected);
     assert_eq!(selected(&server, "copy_to").await, expected);
     let mut asked = TopicPartitionList::new();
     asked.add_partition("copy_from", 0);
