@@ -317,14 +317,13 @@ impl RawProducer {
 /// A server that ends at a place, and whether the transaction is committed.
 type Round = (&'static str, bool);
 
-/// One shard holds all of the transaction: its end is decided, or it is not.
+/// One shard holds all of the transaction: it has ended, or it has not.
 const IN_ONE_SHARD: [Round; 3] =
-    [("transaction.before_end", true), ("transaction.decided", true), ("transaction.decided", false)];
+    [("transaction.before_end", true), ("transaction.ended", true), ("transaction.ended", false)];
 
-/// Over several shards there is more between the decision and the end: before the markers, and after
-/// them.
+/// Over several shards there is more between: it is decided, and before or after the markers.
 const OVER_SEVERAL_SHARDS: [Round; 4] = [
-    ("transaction.decided", true),
+    ("transaction.ended", true),
     ("transaction.prepared", true),
     ("transaction.prepared", false),
     ("transaction.marked", true),
