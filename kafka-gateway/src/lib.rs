@@ -18,6 +18,7 @@ mod frame;
 mod group;
 mod guard;
 mod memory;
+mod pattern;
 mod server;
 mod settings;
 mod telemetry;

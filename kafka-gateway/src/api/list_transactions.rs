@@ -6,17 +6,21 @@
 //!
 //! # Version notes
 //! - 1: only transactions that have been open for longer than so many milliseconds.
-//! - 2 would filter by a pattern, which is not served.
+//! - 2: only transactional ids that match a regular expression as a whole. One that is none is
+//!   INVALID_REGULAR_EXPRESSION.
 
 use kafka_protocol::messages::list_transactions_response::TransactionState as Listed;
 use kafka_protocol::messages::{
     ListTransactionsRequest, ListTransactionsResponse, TransactionalId as WireName,
 };
 use kafka_protocol::protocol::StrBytes;
+use regex::Regex;
 use strandline_storage::format::{TransactionState, TransactionalId};
 
 use crate::authorize::{Operation, Resource};
 use crate::context::Context;
+use crate::error_code::ErrorCode;
+use crate::pattern::whole_name;
 
 const DURATION_SINCE: i16 = 1;
 
@@ -26,6 +30,7 @@ struct Filter {
     producer_ids: Vec<i64>,
     /// Transactions that began before it.
     began_before_ms: Option<i64>,
+    names: Option<Regex>,
 }
 
 pub(super) async fn answer(context: Context, request: ListTransactionsRequest) -> ListTransactionsResponse {
@@ -36,10 +41,15 @@ pub(super) async fn answer(context: Context, request: ListTransactionsRequest) -
     if known.is_empty() && !request.state_filters.is_empty() {
         return response;
     }
+    let names = match names(&request) {
+        Ok(names) => names,
+        Err(error) => return response.with_error_code(context.code(error)),
+    };
     let filter = Filter {
         states: known.into_iter().filter_map(|name| state_of(name)).collect(),
         producer_ids: request.producer_id_filters.iter().map(|id| id.0).collect(),
         began_before_ms: began_before_ms(&context, request.duration_filter),
+        names,
     };
     let snapshot = context.log().snapshot();
     let is_listed = |found: &TransactionalId| {
@@ -59,6 +69,13 @@ fn state_of(name: &str) -> Option<TransactionState> {
     TransactionState::ALL.into_iter().find(|state| state.name() == name)
 }
 
+/// No pattern and an empty one stand for all names.
+fn names(request: &ListTransactionsRequest) -> Result<Option<Regex>, ErrorCode> {
+    let pattern = request.transactional_id_pattern.as_ref().filter(|pattern| !pattern.is_empty());
+    let compiled = pattern.map(|pattern| whole_name(pattern)).transpose();
+    compiled.map_err(|_| ErrorCode::InvalidRegularExpression)
+}
+
 fn began_before_ms(context: &Context, duration_ms: i64) -> Option<i64> {
     let is_asked_for = context.version >= DURATION_SINCE && duration_ms >= 0;
     is_asked_for.then(|| context.gateway.clock().now_ms().saturating_sub(duration_ms))
@@ -72,6 +89,7 @@ impl Filter {
         let has_age = self.began_before_ms.is_none_or(|before_ms| {
             found.started_at_ms.is_some_and(|started_at_ms| started_at_ms < before_ms)
         });
-        has_state && has_producer && has_age
+        let has_name = self.names.as_ref().is_none_or(|names| names.is_match(&found.name));
+        has_state && has_producer && has_age && has_name
     }
 }

@@ -464,7 +464,7 @@ pub(crate) const TABLE: &[Api] = &[
         key: ApiKey::ListTransactions,
         name: "ListTransactions",
         version_min: 0,
-        version_max: 1,
+        version_max: 2,
         advertised_min: 0,
         shape: shape::LIST_TRANSACTIONS,
         turn: Turn::Any,

@@ -1,7 +1,8 @@
 //! TxnOffsetCommit (key 28): offsets of a group that are committed with a transaction.
 //!
 //! # Behavior
-//! - Durable when it is answered, and visible when the transaction is committed. The group must have
+//! - Durable when it is answered, and visible when the transaction is committed, unless the group has
+//!   committed another one since. The group must have
 //!   been added by AddOffsetsToTxn: INVALID_TXN_STATE otherwise.
 //! - Members commit in their generation, as in OffsetCommit; who names neither member nor generation
 //!   is not asked. A rebalance refuses nothing: the transaction decides.
@@ -20,7 +21,7 @@ use kafka_protocol::messages::txn_offset_commit_response::{
     TxnOffsetCommitResponsePartition, TxnOffsetCommitResponseTopic,
 };
 use kafka_protocol::messages::{TxnOffsetCommitRequest, TxnOffsetCommitResponse};
-use strandline_storage::format::{PendingOffset, PendingOffsets, Producer};
+use strandline_storage::format::{PendingOffset, PendingOffsets, Producer, ReplacedOffset};
 use strandline_storage::ids::TopicPartition;
 use strandline_storage::log::Snapshot;
 
@@ -40,10 +41,11 @@ pub(super) async fn answer(context: Context, request: TxnOffsetCommitRequest) ->
         return respond(&context, &request, || error);
     }
     let snapshot = context.log().snapshot();
+    let checking = Checking { context: &context, snapshot: &snapshot, group_id: &request.group_id };
     let (mut codes, mut offsets) = (VecDeque::new(), PendingOffsets::new());
     for topic in &request.topics {
         for partition in &topic.partitions {
-            let checked = check_partition(&context, &snapshot, &topic.name, partition);
+            let checked = check_partition(&checking, &topic.name, partition);
             codes.push_back(checked.map(|(id, pending)| drop(offsets.insert(id, pending))));
         }
     }
@@ -65,37 +67,52 @@ async fn check(context: &Context, request: &TxnOffsetCommitRequest) -> Result<()
 }
 
 async fn check_member(context: &Context, request: &TxnOffsetCommitRequest) -> Result<(), ErrorCode> {
-    let generation = request.generation_id;
-    if context.version < MEMBER_SINCE || (generation < 0 && request.member_id.is_empty()) {
+    let (caller, generation) =
+        (caller(&request.member_id, request.group_instance_id.as_ref()), request.generation_id);
+    let names_nobody = generation < 0 && caller.member_id.is_empty() && caller.instance_id.is_none();
+    if context.version < MEMBER_SINCE || names_nobody {
         return Ok(());
     }
-    let caller = caller(&request.member_id, request.group_instance_id.as_ref());
     let commit = Request::Commit { caller, generation, version: CommitVersion::Epochs };
     match context.step_group(&request.group_id, commit).await {
         // The member is one of this generation, which is all that is asked here.
         Reply::Failed(GroupError::RebalanceInProgress) => Ok(()),
+        // What a producer takes for the end of its membership.
+        Reply::Failed(GroupError::GroupNotFound) => Err(ErrorCode::IllegalGeneration),
         Reply::Failed(error) => Err(ErrorCode::from(error)),
         _ => Ok(()),
     }
 }
 
+/// What the partitions of one request are checked against.
+struct Checking<'a> {
+    context: &'a Context,
+    snapshot: &'a Snapshot,
+    group_id: &'a str,
+}
+
 fn check_partition(
-    context: &Context,
-    snapshot: &Snapshot,
+    checking: &Checking<'_>,
     topic: &str,
     partition: &TxnOffsetCommitRequestPartition,
 ) -> Result<(TopicPartition, PendingOffset), ErrorCode> {
+    let Checking { context, snapshot, group_id } = checking;
     context.authorize(Operation::Read, Resource::Topic(topic))?;
     let metadata = partition.committed_metadata.as_deref().unwrap_or_default();
     if metadata.len() > context.settings().offset_metadata_bytes_max {
         return Err(ErrorCode::OffsetMetadataTooLarge);
     }
+    let topic_partition = find_partition(snapshot, topic, partition.partition_index)?;
+    let replaces = snapshot
+        .committed_offset(group_id, topic_partition)
+        .map(|found| ReplacedOffset { offset: found.offset, commit_time_ms: found.commit_time_ms });
     let pending = PendingOffset {
         offset: partition.committed_offset,
         leader_epoch: partition.committed_leader_epoch,
         metadata: Some(metadata.to_owned()),
+        replaces,
     };
-    Ok((find_partition(snapshot, topic, partition.partition_index)?, pending))
+    Ok((topic_partition, pending))
 }
 
 async fn keep(

@@ -156,8 +156,12 @@ pub(crate) const TXN_OFFSET_COMMIT: &[Field] = &[
 
 pub(crate) const DESCRIBE_TRANSACTIONS: &[Field] = &[always(STRING_ARRAY)];
 
-pub(crate) const LIST_TRANSACTIONS: &[Field] =
-    &[always(STRING_ARRAY), always(Kind::Array(Element::Scalar(&INT64))), since(1, INT64)];
+pub(crate) const LIST_TRANSACTIONS: &[Field] = &[
+    always(STRING_ARRAY),
+    always(Kind::Array(Element::Scalar(&INT64))),
+    since(1, INT64),
+    since(2, Kind::NullableString),
+];
 
 pub(crate) const OFFSET_FOR_LEADER_EPOCH: &[Field] = &[
     since(3, INT32),

@@ -4,14 +4,16 @@
 //! Invariant: nothing of a transaction is kept here. What a request began and did not end, because
 //! its client has gone or the process was killed, is found in the log and ended from there.
 
+use std::collections::BTreeSet;
 use std::sync::{Mutex, MutexGuard};
 use std::time::Duration;
 
-use futures::future::{Either, select};
+use futures::FutureExt;
+use futures::future::{Either, join_all, select};
 use strandline_storage::format::event::TransactionResult;
 use strandline_storage::format::{Producer, TransactionalId};
 use strandline_storage::log::{EndTransactionError, Log, TransactionalIdView};
-use tokio::sync::{Notify, watch};
+use tokio::sync::Notify;
 
 use super::end::{complete, end, expire, expires_at_ms, missing_markers, time_out};
 use super::init::Initialized;
@@ -23,6 +25,9 @@ use crate::telemetry;
 
 /// How long it takes until something is tried again that the log did not take.
 const RETRY_PAUSE: Duration = Duration::from_millis(500);
+
+/// So many transactional ids are looked after at once.
+const AT_ONCE_MAX: usize = 64;
 
 /// Asking again after the open transaction was aborted is enough, unless another one begins.
 const INIT_ATTEMPTS: usize = 2;
@@ -37,8 +42,24 @@ pub(crate) struct TransactionCoordinator {
     timer_at_ms: Mutex<Option<i64>>,
     /// Told when there is something to do before that.
     earlier: Notify,
-    /// Counts looks at what is to be done.
-    sweeps: watch::Sender<u64>,
+    /// Transactional ids whose requests did not come to their ends.
+    unfinished: Mutex<BTreeSet<String>>,
+}
+
+/// A request about a transactional id that may leave a transaction behind, open or prepared.
+struct Unfinished<'a> {
+    coordinator: &'a TransactionCoordinator,
+    name: &'a str,
+    is_finished: bool,
+}
+
+impl Drop for Unfinished<'_> {
+    fn drop(&mut self) {
+        if !self.is_finished {
+            self.coordinator.lock_unfinished().insert(self.name.to_owned());
+            self.coordinator.earlier.notify_one();
+        }
+    }
 }
 
 /// What a transactional id waits for.
@@ -65,7 +86,7 @@ impl TransactionCoordinator {
             commit_timeout: settings.offset_commit_timeout,
             timer_at_ms: Mutex::default(),
             earlier: Notify::new(),
-            sweeps: watch::Sender::new(0),
+            unfinished: Mutex::default(),
         }
     }
 
@@ -74,9 +95,13 @@ impl TransactionCoordinator {
     pub(crate) async fn init(&self, name: &str, init: Init) -> Result<Producer, TransactionError> {
         for _ in 0..INIT_ATTEMPTS {
             let (init, limits, of) = (init.clone(), self.limits, name.to_owned());
-            match self.update(name, move |view| init.decide(view, &of, &limits)).await? {
-                Initialized::Ready(producer) => return Ok(producer),
-                Initialized::Aborted(ended) => self.completed(name, ended).await,
+            let decide = move |view: &TransactionalIdView<'_>| init.decide(view, &of, &limits);
+            let ended = |initialized: &Initialized| match initialized {
+                Initialized::Ready(_) => Ended::Complete,
+                Initialized::Aborted(ended) => *ended,
+            };
+            if let Initialized::Ready(producer) = self.update_to_end(name, decide, ended).await? {
+                return Ok(producer);
             }
         }
         Err(TransactionError::ConcurrentTransactions)
@@ -88,14 +113,16 @@ impl TransactionCoordinator {
         add: AddPartitions,
     ) -> Result<(), TransactionError> {
         let limits = self.limits;
-        let deadline_ms = self.update(name, move |view| add.decide(view, &limits)).await?;
+        let decide = move |view: &TransactionalIdView<'_>| add.decide(view, &limits);
+        let deadline_ms = self.update_to_end(name, decide, |_| Ended::Complete).await?;
         self.wake_by(deadline_ms);
         Ok(())
     }
 
     pub(crate) async fn add_group(&self, name: &str, add: AddGroup) -> Result<(), TransactionError> {
         let limits = self.limits;
-        let deadline_ms = self.update(name, move |view| add.decide(view, &limits)).await?;
+        let decide = move |view: &TransactionalIdView<'_>| add.decide(view, &limits);
+        let deadline_ms = self.update_to_end(name, decide, |_| Ended::Complete).await?;
         self.wake_by(deadline_ms);
         Ok(())
     }
@@ -118,29 +145,31 @@ impl TransactionCoordinator {
         result: TransactionResult,
     ) -> Result<(), TransactionError> {
         self.failpoint("transaction.before_end");
-        let ended = self.update(name, move |view| end(view, producer, result)).await?;
-        self.failpoint("transaction.decided");
+        let decide = move |view: &TransactionalIdView<'_>| end(view, producer, result);
+        self.update_to_end(name, decide, |ended| *ended).await?;
+        self.failpoint("transaction.ended");
         telemetry::transaction_ended(result);
-        self.completed(name, ended).await;
         Ok(())
     }
 
-    /// Waits until a transaction that is decided is completed, but not for ever.
-    async fn completed(&self, name: &str, ended: Ended) {
-        if ended == Ended::Complete {
-            return;
-        }
-        let mut sweeps = self.sweeps.subscribe();
-        self.earlier.notify_one();
-        let is_prepared = || {
-            let snapshot = self.log.snapshot();
-            snapshot.transactional_id(name).is_some_and(|current| current.state.is_prepared())
+    /// Has a decision taken that may begin or end a transaction, and completes the end. If that does not
+    /// come about, because the log is slow or the client has gone, the coordinator looks after it.
+    async fn update_to_end<T: Send + 'static>(
+        &self,
+        name: &str,
+        decide: impl FnOnce(&TransactionalIdView<'_>) -> Decided<T> + Send + 'static,
+        ended: impl Fn(&T) -> Ended + Send,
+    ) -> Result<T, TransactionError> {
+        let mut unfinished = Unfinished { coordinator: self, name, is_finished: false };
+        let decided = self.update(name, decide).await;
+        unfinished.is_finished = match &decided {
+            Ok(answer) if ended(answer) == Ended::Prepared => {
+                self.within_timeout(self.complete(name)).await == Some(Ok(()))
+            }
+            Ok(_) => true,
+            Err(error) => !error.is_undecided(),
         };
-        let completed = async {
-            // The sender is in this very struct.
-            while is_prepared() && sweeps.changed().await.is_ok() {}
-        };
-        let _ = self.within_timeout(completed).await;
+        decided
     }
 
     async fn update<T: Send + 'static>(
@@ -175,7 +204,6 @@ impl TransactionCoordinator {
     pub(crate) async fn run(&self) {
         loop {
             let next = self.sweep().await;
-            self.sweeps.send_modify(|sweeps| *sweeps += 1);
             let earlier = self.earlier.notified();
             match next {
                 None => earlier.await,
@@ -189,12 +217,14 @@ impl TransactionCoordinator {
 
     /// Does what is due now; gives the time until the next is.
     async fn sweep(&self) -> Option<Duration> {
-        let now_ms = self.log.seams().clock.now_ms();
         let mut failed = false;
-        for (name, due) in self.due_by(now_ms) {
-            if let Err(error) = self.do_due(&name, due).await {
-                tracing::warn!(transactional_id = name, %error, "what is due is tried again");
-                failed = true;
+        for some in self.all_due().chunks(AT_ONCE_MAX) {
+            let doing: Vec<_> = some.iter().map(|(name, due)| self.do_due(name, *due).boxed()).collect();
+            for ((name, _), done) in some.iter().zip(join_all(doing).await) {
+                if let Err(error) = done {
+                    tracing::warn!(transactional_id = name, %error, "what is due is tried again");
+                    failed = true;
+                }
             }
         }
         if failed {
@@ -207,13 +237,17 @@ impl TransactionCoordinator {
         Some(Duration::from_millis(u64::try_from(wait_ms).unwrap_or(0)))
     }
 
-    fn due_by(&self, now_ms: i64) -> Vec<(String, Due)> {
+    /// What is due now. The unfinished may have been decided by commits that are not durable yet: what
+    /// is done about them is done after those.
+    fn all_due(&self) -> Vec<(String, Due)> {
+        let now_ms = self.log.seams().clock.now_ms();
+        let unfinished: Vec<_> = self.lock_unfinished().iter().cloned().collect();
         let snapshot = self.log.snapshot();
         let due = snapshot.transactional_ids().filter_map(|current| {
             let (at_ms, due) = self.due(current);
             (at_ms <= now_ms).then(|| (current.name.clone(), due))
         });
-        due.collect()
+        due.chain(unfinished.into_iter().map(|name| (name, Due::Completion))).collect()
     }
 
     /// When something is to be done about a transactional id, and what.
@@ -250,7 +284,10 @@ impl TransactionCoordinator {
 
     /// Writes the markers that are missing in other shards, and then all that is left.
     async fn complete(&self, name: &str) -> Result<(), TransactionError> {
-        let Some(missing) = self.update(name, missing_markers).await? else { return Ok(()) };
+        let Some(missing) = self.update(name, missing_markers).await? else {
+            self.lock_unfinished().remove(name);
+            return Ok(());
+        };
         self.failpoint("transaction.prepared");
         let partitions = missing.partitions.clone();
         let ended = self.within_timeout(self.log.end_transaction(missing)).await;
@@ -265,14 +302,74 @@ impl TransactionCoordinator {
             }
         }
         self.failpoint("transaction.marked");
-        self.update(name, complete).await
+        self.update(name, complete).await?;
+        self.lock_unfinished().remove(name);
+        Ok(())
     }
 
     fn failpoint(&self, name: &str) {
         self.log.seams().failpoint(name);
     }
 
+    fn lock_unfinished(&self) -> MutexGuard<'_, BTreeSet<String>> {
+        self.unfinished.lock().expect("no holder of the lock panics")
+    }
+
     fn lock_timer(&self) -> MutexGuard<'_, Option<i64>> {
         self.timer_at_ms.lock().expect("no holder of the lock panics")
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::sync::Arc;
+
+    use strandline_storage::format::TransactionState;
+    use strandline_storage::log::{CreateTopic, LogSettings};
+    use strandline_storage::object::ObjectStoreBackend;
+    use strandline_storage::seam::Seams;
+
+    use super::*;
+
+    const NAME: &str = "t";
+
+    async fn log(shards: u32) -> Log {
+        let store = Arc::new(ObjectStoreBackend::memory());
+        let settings = LogSettings { shards, ..LogSettings::default() };
+        Log::open(store, settings, Seams::system()).await.unwrap()
+    }
+
+    async fn until(log: &Log, expected: TransactionState) {
+        let reached = async {
+            let mut pause = tokio::time::interval(Duration::from_millis(2));
+            while log.snapshot().transactional_id(NAME).is_none_or(|current| current.state != expected) {
+                pause.tick().await;
+            }
+        };
+        tokio::time::timeout(Duration::from_secs(30), reached).await.unwrap();
+    }
+
+    #[tokio::test]
+    async fn what_a_request_began_that_was_given_up_is_ended_all_the_same() {
+        let log = log(4).await;
+        let create = CreateTopic { name: "t".to_owned(), partitions: 8, configs: Default::default() };
+        let topic = log.create_topic(create).await.unwrap();
+        let coordinator = TransactionCoordinator::new(log.clone(), &GatewaySettings::default());
+        let add = |producer| AddPartitions { producer, partitions: topic.partitions().collect() };
+        let init = |timeout_ms| Init { expected: None, timeout_ms, fresh_producer_id: 1 };
+        let requests = async {
+            let producer = coordinator.init(NAME, init(60_000)).await.unwrap();
+            coordinator.add_partitions(NAME, add(producer)).await.unwrap();
+            assert!(coordinator.end(NAME, producer, TransactionResult::Commit).now_or_never().is_none());
+            until(&log, TransactionState::CompleteCommit).await;
+            let producer = coordinator.init(NAME, init(20)).await.unwrap();
+            assert!(coordinator.add_partitions(NAME, add(producer)).now_or_never().is_none());
+            until(&log, TransactionState::CompleteAbort).await;
+        };
+        tokio::select! {
+            () = coordinator.run() => unreachable!("the coordinator never ends"),
+            () = requests => (),
+        }
+        assert!(coordinator.lock_unfinished().is_empty());
     }
 }

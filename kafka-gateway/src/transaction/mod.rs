@@ -51,6 +51,13 @@ pub(crate) enum TransactionError {
     Write(#[from] WriteError),
 }
 
+impl TransactionError {
+    /// Whether the log may have taken the decision all the same.
+    fn is_undecided(&self) -> bool {
+        matches!(self, Self::TimedOut | Self::Write(_))
+    }
+}
+
 /// Bounds of what one transactional id may hold, so that each of its events is bounded.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct TransactionLimits {

@@ -28,12 +28,20 @@ fn is_elsewhere(partition: TopicPartition) -> bool {
     partition.partition >= 4
 }
 
+/// So is the second group.
+fn is_group_elsewhere(group: &str) -> bool {
+    group == GROUPS[1]
+}
+
 fn producer(producer_id: i64, producer_epoch: i16) -> Producer {
     Producer { producer_id, producer_epoch }
 }
 
 fn pending(offset: i64) -> PendingOffsets {
-    BTreeMap::from([(partition(0), PendingOffset { offset, leader_epoch: -1, metadata: None })])
+    BTreeMap::from([(
+        partition(0),
+        PendingOffset { offset, leader_epoch: -1, metadata: None, replaces: None },
+    )])
 }
 
 /// What became of one transaction in the log.
@@ -74,13 +82,14 @@ impl World {
     ) -> Result<T, TransactionError> {
         let before = self.current.clone();
         let partitions = before.iter().flat_map(|before| before.partitions.iter().copied());
+        let groups = before.iter().flat_map(|before| before.groups.keys().cloned());
         let view = TransactionalIdView {
             current: before.as_ref(),
             count: usize::from(before.is_some()),
             now_ms: self.now_ms,
             coordinator_epoch: 1,
             elsewhere: partitions.filter(|partition| is_elsewhere(*partition)).collect(),
-            groups_elsewhere: Vec::new(),
+            groups_elsewhere: groups.filter(|group| is_group_elsewhere(group)).collect(),
         };
         let Decision { answer, change } = decide(&view)?;
         match change {
@@ -134,7 +143,8 @@ impl World {
             assert_eq!(written.markers.insert(*partition, result), None, "one marker in this shard");
         }
         if result == Commit {
-            written.committed_groups = before.groups.clone();
+            let here = before.groups.iter().filter(|(group, _)| !is_group_elsewhere(group));
+            written.committed_groups.extend(here.map(|(group, offsets)| (group.clone(), offsets.clone())));
         }
         written.is_complete = true;
         assert!(written.markers.keys().eq(written.partitions.iter()), "{written:?}");
@@ -189,6 +199,11 @@ impl World {
             // The same marker may come again.
             let marked = written.markers.insert(partition, missing.result);
             assert!(marked.is_none_or(|marked| marked == missing.result));
+        }
+        let written = self.transactions.last_mut().expect("one is open");
+        for of_group in missing.offsets.into_iter().filter(|_| missing.result == Commit) {
+            assert!(is_group_elsewhere(&of_group.group));
+            written.committed_groups.insert(of_group.group, of_group.offsets);
         }
         if killed == Killed::Never {
             self.update(complete).unwrap();

@@ -52,8 +52,20 @@ impl TestGateway {
         Self::start_on(Arc::new(ObjectStoreBackend::memory()), settings).await
     }
 
+    /// Over a log of several shards.
+    pub(crate) async fn start_over(shards: u32) -> Self {
+        let store = Arc::new(ObjectStoreBackend::memory());
+        let log_settings = LogSettings { shards, ..LogSettings::default() };
+        let log = Log::open(store, log_settings, Seams::system()).await.unwrap();
+        Self::start_with_log(log, settings()).await
+    }
+
     pub(crate) async fn start_on(store: Arc<dyn LogStore>, settings: GatewaySettings) -> Self {
         let log = Log::open(store, LogSettings::default(), Seams::system()).await.unwrap();
+        Self::start_with_log(log, settings).await
+    }
+
+    async fn start_with_log(log: Log, settings: GatewaySettings) -> Self {
         let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
         let address = listener.local_addr().unwrap();
         let (shutdown, stop) = oneshot::channel::<()>();

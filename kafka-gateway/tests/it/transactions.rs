@@ -42,6 +42,7 @@ const UNSTABLE_OFFSET_COMMIT: i16 = 88;
 const PRODUCER_FENCED: i16 = 90;
 const TRANSACTIONAL_ID_NOT_FOUND: i16 = 105;
 const TRANSACTION_ABORTABLE: i16 = 120;
+const INVALID_REGULAR_EXPRESSION: i16 = 128;
 
 const NAME: &str = "copier";
 
@@ -403,6 +404,72 @@ async fn a_topic_that_is_deleted_meanwhile_does_not_keep_a_transaction_from_its_
 }
 
 #[tokio::test]
+async fn a_transaction_over_several_shards_ends_in_all_of_them() {
+    const PARTITIONS: i32 = 8;
+    let gateway = TestGateway::start_over(4).await;
+    let mut client = gateway.connect().await;
+    client.create_topic("t", PARTITIONS).await;
+    let topic_id = gateway.log.snapshot().topic("t").unwrap().id;
+    let producer = client.init(60_000).await;
+    let all: Vec<i32> = (0..PARTITIONS).collect();
+    // Enough for some to be in other shards than the transactional id.
+    let groups: Vec<String> = (0..8).map(|number| format!("group-{number}")).collect();
+    for (round, is_committed) in [false, true, true].into_iter().enumerate() {
+        assert_eq!(client.add(3, producer, vec![partitions("t", &all)]).await, vec![0; all.len()]);
+        for partition in 0..PARTITIONS {
+            let batch = transactional(producer, round as i32, b"v");
+            assert_eq!(client.produce_in(Some(NAME), "t", partition, batch).await, 0);
+        }
+        let offset = round as i64 + 1;
+        for name in &groups {
+            commit_in(&mut client, producer, name, offset).await;
+        }
+        assert_eq!(client.end(3, producer, is_committed).await, 0);
+        until(
+            &gateway.log,
+            match is_committed {
+                true => TransactionState::CompleteCommit,
+                false => TransactionState::CompleteAbort,
+            },
+        )
+        .await;
+        let snapshot = gateway.log.snapshot();
+        for number in 0..PARTITIONS {
+            let bounds = snapshot.partition(TopicPartition::new(topic_id, number)).unwrap().bounds();
+            assert_eq!(bounds.last_stable_offset, 2 * (round as i64 + 1));
+        }
+        for name in &groups {
+            let partition = TopicPartition::new(topic_id, 0);
+            let found = snapshot.committed_offset(name, partition).map(|found| found.offset);
+            assert_eq!(found, is_committed.then_some(offset), "{name}");
+            assert!(!snapshot.has_pending_offset(name, partition));
+        }
+    }
+    gateway.stop().await;
+}
+
+/// Adds a group, and its offset of partition 0, to the open transaction.
+async fn commit_in(client: &mut Client, producer: Producer, group_id: &str, offset: i64) {
+    let add = AddOffsetsToTxnRequest::default()
+        .with_transactional_id(name(NAME))
+        .with_producer_id(producer.producer_id.into())
+        .with_producer_epoch(producer.producer_epoch)
+        .with_group_id(group(group_id));
+    assert_eq!(client.call(3, &add).await.error_code, 0);
+    let partition =
+        TxnOffsetCommitRequestPartition::default().with_partition_index(0).with_committed_offset(offset);
+    let topic =
+        TxnOffsetCommitRequestTopic::default().with_name(topic_name("t")).with_partitions(vec![partition]);
+    let commit = TxnOffsetCommitRequest::default()
+        .with_transactional_id(name(NAME))
+        .with_group_id(group(group_id))
+        .with_producer_id(producer.producer_id.into())
+        .with_producer_epoch(producer.producer_epoch)
+        .with_topics(vec![topic]);
+    assert_eq!(client.call(2, &commit).await.topics[0].partitions[0].error_code, 0);
+}
+
+#[tokio::test]
 async fn a_transaction_that_was_decided_before_a_restart_is_completed_without_a_client() {
     for (prepared, complete) in [
         (TransactionState::PrepareCommit, TransactionState::CompleteCommit),
@@ -450,7 +517,10 @@ async fn transactions_are_listed_and_described() {
     assert_eq!((found.transaction_timeout_ms, &found.topics[0].partitions[..]), (60_000, &[0][..]));
     assert!(found.transaction_start_time_ms > 0);
     assert_eq!(missing.error_code, TRANSACTIONAL_ID_NOT_FOUND);
-    let texts = |texts: &[&'static str]| texts.iter().copied().map(StrBytes::from_static_str).collect();
+    let text = StrBytes::from_static_str;
+    let texts = |texts: &[&'static str]| texts.iter().copied().map(text).collect();
+    let wrong = ListTransactionsRequest::default().with_transactional_id_pattern(Some(text("(")));
+    assert_eq!(client.call(2, &wrong).await.error_code, INVALID_REGULAR_EXPRESSION);
     let all = ListTransactionsRequest::default().with_duration_filter(-1);
     let cases = [
         (all.clone(), 1),
@@ -459,10 +529,13 @@ async fn transactions_are_listed_and_described() {
         (all.clone().with_state_filters(texts(&["Nonsense"])), 0),
         (all.clone().with_producer_id_filters(vec![producer.producer_id.into()]), 1),
         (all.clone().with_producer_id_filters(vec![999.into()]), 0),
-        (all.with_duration_filter(3_600_000), 0),
+        (all.clone().with_duration_filter(3_600_000), 0),
+        (all.clone().with_transactional_id_pattern(Some(text("cop.*"))), 1),
+        (all.clone().with_transactional_id_pattern(Some(text("cop"))), 0),
+        (all.clone().with_transactional_id_pattern(Some(text(""))), 1),
     ];
     for (request, count) in cases {
-        let listed = client.call(1, &request).await;
+        let listed = client.call(2, &request).await;
         assert_eq!(listed.transaction_states.len(), count, "{request:?}");
         let unknown = request.state_filters.iter().filter(|state| &***state == "Nonsense");
         assert_eq!(listed.unknown_state_filters.len(), unknown.count());

@@ -333,7 +333,8 @@ fn page(kind: PageKind) -> (PageRef, Bytes) {
 
 fn transactional_id() -> TransactionalId {
     let producer = Producer { producer_id: 9, producer_epoch: 2 };
-    let pending = PendingOffset { offset: 12, leader_epoch: -1, metadata: None };
+    let replaces = Some(ReplacedOffset { offset: 7, commit_time_ms: 1_767_225_600_000 });
+    let pending = PendingOffset { offset: 12, leader_epoch: -1, metadata: None, replaces };
     TransactionalId {
         name: "t".to_owned(),
         producer,

@@ -36,7 +36,9 @@ pub use record_batch::{
     verify_crc, without_records,
 };
 pub use slice::{Slice, SliceData, SliceLocation};
-pub use transactional_id::{PendingOffset, PendingOffsets, Producer, TransactionState, TransactionalId};
+pub use transactional_id::{
+    PendingOffset, PendingOffsets, Producer, ReplacedOffset, TransactionState, TransactionalId,
+};
 pub use wal_object::{
     BlockEntry, BlockFlags, CommitObject, EncodedWalObject, Fence, PREFIX_READ_LENGTH, WalHeader, WalKind,
     WalObject, WalObjectBuilder, WalObjectError, decode_wal_object, encode_fence, verify_batches,

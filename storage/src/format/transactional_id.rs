@@ -90,6 +90,16 @@ pub struct PendingOffset {
     pub leader_epoch: i32,
     /// Null is not the same as empty.
     pub metadata: Option<String>,
+    /// What the group had committed when this one became pending. One that it commits later stays, and
+    /// an end that comes twice commits once.
+    pub replaces: Option<ReplacedOffset>,
+}
+
+/// A committed offset that a pending one takes the place of.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct ReplacedOffset {
+    pub offset: i64,
+    pub commit_time_ms: i64,
 }
 
 pub type PendingOffsets = BTreeMap<TopicPartition, PendingOffset>;
@@ -182,12 +192,19 @@ fn offset_message((id, pending): (&TopicPartition, &PendingOffset)) -> OffsetMes
         offset: pending.offset,
         leader_epoch: pending.leader_epoch,
         metadata: pending.metadata.clone(),
+        replaces: pending.replaces.map(|replaced| ReplacedMessage {
+            offset: replaced.offset,
+            commit_time_ms: replaced.commit_time_ms,
+        }),
     }
 }
 
 fn pending_offset_of(message: OffsetMessage) -> Result<(TopicPartition, PendingOffset), String> {
     let OffsetMessage { offset, leader_epoch, metadata, .. } = message;
-    let pending = PendingOffset { offset, leader_epoch, metadata };
+    let replaces = message
+        .replaces
+        .map(|ReplacedMessage { offset, commit_time_ms }| ReplacedOffset { offset, commit_time_ms });
+    let pending = PendingOffset { offset, leader_epoch, metadata, replaces };
     Ok((partition(&message.topic_id, message.partition)?, pending))
 }
 
@@ -259,4 +276,14 @@ struct OffsetMessage {
     leader_epoch: i32,
     #[prost(string, optional, tag = "5")]
     metadata: Option<String>,
+    #[prost(message, optional, tag = "6")]
+    replaces: Option<ReplacedMessage>,
+}
+
+#[derive(Clone, PartialEq, Message)]
+struct ReplacedMessage {
+    #[prost(sint64, tag = "1")]
+    offset: i64,
+    #[prost(sint64, tag = "2")]
+    commit_time_ms: i64,
 }

@@ -310,10 +310,16 @@ impl Log {
         let state = self.first().shared.durable();
         let parts = transaction
             .split(|partition| state.shard_of(partition), |group| ShardId(self.group_place(group) as u32));
-        let mut ended = EndedParts::default();
+        let (mut all_places, mut commits) = (Vec::new(), Vec::new());
         for (shard, TransactionPart { transaction, places }) in parts {
             let shard = &self.shards[shard.0 as usize];
-            ended.add(places, shard.commit(|answer| transaction.into_job(answer)).await?);
+            all_places.push(places);
+            commits.push(shard.commit(|answer| transaction.into_job(answer)));
+        }
+        let mut ended = EndedParts::default();
+        // Each is waited for, so that none is still to come when another one has failed.
+        for (places, part) in all_places.into_iter().zip(join_all(commits).await) {
+            ended.add(places, part?);
         }
         Ok(ended.into_whole())
     }

@@ -9,13 +9,12 @@
 use tokio::sync::oneshot;
 
 use super::assign::Assignment;
-use super::change::{answer_when_durable, checked_offsets};
+use super::change::answer_when_durable;
 use super::committer::{ChangeJob, ChangeOrder};
 use super::error::{EndTransactionError, WriteError};
-use super::handle::OffsetCommit;
-use super::transactions::{GroupOffsets, Marker};
+use super::transactions::{GroupOffsets, Marker, commit_pending};
 use crate::format::event::{TransactionResult, TransactionalIdPut, TransactionalIdRemoved};
-use crate::format::{Event, PendingOffset, PendingOffsets, TransactionalId};
+use crate::format::{Event, TransactionalId};
 use crate::ids::TopicPartition;
 
 /// What a decision is taken on.
@@ -44,7 +43,7 @@ impl TransactionalIdView<'_> {
     /// The offsets that the transaction commits for groups of other shards.
     pub fn offsets_elsewhere(&self) -> Vec<GroupOffsets> {
         let pending = |group: &String| {
-            let offsets = offset_commits(self.current?.groups.get(group)?.clone());
+            let offsets = self.current?.groups.get(group)?.clone();
             Some(GroupOffsets { group: group.clone(), offsets })
         };
         self.groups_elsewhere.iter().filter_map(pending).collect()
@@ -154,23 +153,11 @@ fn end(assignment: &mut Assignment, name: &str, holds_group: &dyn Fn(&str) -> bo
         report(name, partition, assignment.append_marker(partition, &marker));
     }
     if result == TransactionResult::Commit {
-        for (group, pending) in groups.into_iter().filter(|(group, _)| holds_group(group)) {
-            let (state, now_ms) = (assignment.state(), assignment.append_time_ms);
+        for (group, offsets) in groups.into_iter().filter(|(group, _)| holds_group(group)) {
             // What is refused is an offset of a partition that is gone.
-            let (event, _) = checked_offsets(group, offset_commits(pending), state, now_ms);
-            assignment.push_events(event.into_iter().collect());
+            commit_pending(assignment, GroupOffsets { group, offsets });
         }
     }
-}
-
-fn offset_commits(pending: PendingOffsets) -> Vec<OffsetCommit> {
-    let commit = |(topic_partition, pending): (TopicPartition, PendingOffset)| OffsetCommit {
-        topic_partition,
-        offset: pending.offset,
-        leader_epoch: pending.leader_epoch,
-        metadata: pending.metadata,
-    };
-    pending.into_iter().map(commit).collect()
 }
 
 /// A partition that is elsewhere gets its marker there, and one that is gone needs none. A newer epoch

@@ -16,9 +16,11 @@ use super::change::{answer_when_durable, checked_offsets};
 use super::committer::{ChangeJob, ChangeOrder};
 use super::error::{CommitOffsetError, EndTransactionError, WriteError};
 use super::handle::OffsetCommit;
+use super::state::CommittedOffset;
 use crate::format::event::TransactionResult;
 use crate::format::{
-    BatchBuilder, BatchKind, BatchOptions, Compression, ProducerIdentity, set_base_offset, set_leader_epoch,
+    BatchBuilder, BatchKind, BatchOptions, Compression, PendingOffset, PendingOffsets, ProducerIdentity,
+    ReplacedOffset, set_base_offset, set_leader_epoch,
 };
 use crate::ids::{ShardId, TopicPartition};
 
@@ -44,7 +46,7 @@ pub struct EndTransaction {
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct GroupOffsets {
     pub group: String,
-    pub offsets: Vec<OffsetCommit>,
+    pub offsets: PendingOffsets,
 }
 
 /// What became of each part, in the order of the request.
@@ -52,7 +54,8 @@ pub struct GroupOffsets {
 pub struct EndedTransaction {
     /// The offset of each marker.
     pub partitions: Vec<Result<i64, EndTransactionError>>,
-    /// Per group; none when the transaction was aborted, or fenced in any partition.
+    /// Per group, in the order of its partitions; none when the transaction was aborted, or fenced in
+    /// any partition.
     pub offsets: Vec<Vec<Result<(), CommitOffsetError>>>,
 }
 
@@ -183,13 +186,38 @@ impl EndTransaction {
         });
         let mut offsets = Vec::new();
         if self.result == TransactionResult::Commit && !is_fenced {
-            for group in self.offsets {
-                let (state, now_ms) = (assignment.state(), assignment.append_time_ms);
-                let (event, results) = checked_offsets(group.group, group.offsets, state, now_ms);
-                assignment.push_events(event.into_iter().collect());
-                offsets.push(results);
-            }
+            offsets.extend(self.offsets.into_iter().map(|group| commit_pending(assignment, group)));
         }
         EndedTransaction { partitions, offsets }
     }
+}
+
+/// Commits offsets that were pending. What the group committed since they became pending stays; so does
+/// what this very end committed, if it comes again.
+pub(super) fn commit_pending(
+    assignment: &mut Assignment,
+    GroupOffsets { group, offsets }: GroupOffsets,
+) -> Vec<Result<(), CommitOffsetError>> {
+    let committed = assignment.state().groups.get(&group).cloned().unwrap_or_default();
+    let is_due = |id: &TopicPartition, pending: &PendingOffset| {
+        let replaced = |found: &CommittedOffset| {
+            let CommittedOffset { offset, commit_time_ms, .. } = *found;
+            pending.replaces == Some(ReplacedOffset { offset, commit_time_ms })
+        };
+        committed.get(id).is_none_or(replaced)
+    };
+    let dues: Vec<_> = offsets.iter().map(|(id, pending)| is_due(id, pending)).collect();
+    let due = offsets.into_iter().zip(&dues).filter(|(_, is_due)| **is_due);
+    let commits = due.map(|((topic_partition, pending), _)| OffsetCommit {
+        topic_partition,
+        offset: pending.offset,
+        leader_epoch: pending.leader_epoch,
+        metadata: pending.metadata,
+    });
+    let commits = commits.collect();
+    let (event, results) = checked_offsets(group, commits, assignment.state(), assignment.append_time_ms);
+    assignment.push_events(event.into_iter().collect());
+    let mut results = results.into_iter();
+    let result = |is_due: &bool| if *is_due { results.next() } else { Some(Ok(())) };
+    dues.iter().map_while(result).collect()
 }

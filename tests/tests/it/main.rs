@@ -19,3 +19,4 @@ mod object_store;
 mod raw;
 mod server;
 mod sql;
+mod transactions;

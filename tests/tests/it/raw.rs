@@ -153,14 +153,28 @@ impl RawClient {
         answer.low_watermark
     }
 
+    /// The last stable offset.
+    pub fn list_committed_end(&mut self, topic: &str, partition: i32) -> i64 {
+        const READ_COMMITTED: i8 = 1;
+        self.list(topic, partition, -1, READ_COMMITTED).0
+    }
+
     /// Offset and timestamp that ListOffsets answers.
     pub fn list_offset(&mut self, topic: &str, partition: i32, timestamp: i64) -> (i64, i64) {
+        const READ_UNCOMMITTED: i8 = 0;
+        self.list(topic, partition, timestamp, READ_UNCOMMITTED)
+    }
+
+    fn list(&mut self, topic: &str, partition: i32, timestamp: i64, isolation_level: i8) -> (i64, i64) {
         let asked = ListOffsetsPartition::default()
             .with_partition_index(partition)
             .with_current_leader_epoch(-1)
             .with_timestamp(timestamp);
         let topic = ListOffsetsTopic::default().with_name(topic_name(topic)).with_partitions(vec![asked]);
-        let request = ListOffsetsRequest::default().with_replica_id(BrokerId(-1)).with_topics(vec![topic]);
+        let request = ListOffsetsRequest::default()
+            .with_replica_id(BrokerId(-1))
+            .with_isolation_level(isolation_level)
+            .with_topics(vec![topic]);
         let response = self.call(7, &request);
         let answer = &response.topics[0].partitions[0];
         assert_eq!(answer.error_code, 0, "ListOffsets at {timestamp}");

@@ -2,16 +2,12 @@
 
 use std::collections::BTreeSet;
 
-use regex::{Regex, RegexBuilder};
+use regex::Regex;
 use strandline_storage::ids::TopicId;
 
 use super::super::topics::Topics;
 use super::GroupError;
-
-/// Longest text of a regular expression, in bytes.
-const REGEX_LENGTH_MAX: usize = 1000;
-/// Memory of a compiled expression, in bytes.
-const REGEX_BYTES_MAX: usize = 256 * 1024;
+use crate::pattern::whole_name;
 
 #[derive(Clone, Debug, Default)]
 pub(super) struct Interest {
@@ -87,19 +83,13 @@ impl Interest {
 }
 
 fn compile(text: &str) -> Result<Regex, GroupError> {
-    if text.len() > REGEX_LENGTH_MAX {
-        let reason = format!("it has {} bytes, at most {REGEX_LENGTH_MAX} are allowed", text.len());
-        return Err(GroupError::InvalidRegex { reason });
-    }
-    let whole = format!("^(?:{text})$");
-    let compiled =
-        RegexBuilder::new(&whole).size_limit(REGEX_BYTES_MAX).dfa_size_limit(REGEX_BYTES_MAX).build();
-    compiled.map_err(|error| GroupError::InvalidRegex { reason: error.to_string() })
+    whole_name(text).map_err(|reason| GroupError::InvalidRegex { reason })
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::pattern::PATTERN_LENGTH_MAX;
 
     fn of_regex(regex: &str) -> Result<Interest, GroupError> {
         Interest::new(None, None, Some(regex))
@@ -114,7 +104,7 @@ mod tests {
 
     #[test]
     fn expressions_that_are_wrong_or_too_large_are_refused() {
-        for regex in ["(", "[a", "(?:a{1000}){1000}", &"a".repeat(REGEX_LENGTH_MAX + 1)] {
+        for regex in ["(", "[a", "(?:a{1000}){1000}", &"a".repeat(PATTERN_LENGTH_MAX + 1)] {
             assert!(matches!(of_regex(regex), Err(GroupError::InvalidRegex { .. })), "{regex}");
         }
     }

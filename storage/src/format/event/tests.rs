@@ -7,7 +7,7 @@ use proptest::prelude::*;
 use super::group_tests::group_state_event;
 use super::*;
 use crate::format::slice::{LossAcceptance, SliceData, SliceLocation};
-use crate::format::{BlockFlags, PendingOffset, Producer, TransactionState, TransactionalId};
+use crate::format::{BlockFlags, PendingOffset, Producer, ReplacedOffset, TransactionState, TransactionalId};
 use crate::ids::TopicPartition;
 
 fn encoded(event: &Event) -> Vec<u8> {
@@ -208,8 +208,15 @@ fn transactional_id_event() -> impl Strategy<Value = Event> {
     let producer = || {
         any::<(i64, i16)>().prop_map(|(producer_id, producer_epoch)| Producer { producer_id, producer_epoch })
     };
-    let pending = (any::<(i64, i32)>(), option::of(any::<String>()))
-        .prop_map(|((offset, leader_epoch), metadata)| PendingOffset { offset, leader_epoch, metadata });
+    let pending =
+        (any::<(i64, i32)>(), option::of(any::<String>())).prop_map(|((offset, leader_epoch), metadata)| {
+            PendingOffset {
+                offset,
+                leader_epoch,
+                metadata,
+                replaces: (offset % 2 == 0).then_some(ReplacedOffset { offset, commit_time_ms: offset }),
+            }
+        });
     let put = (
         any::<(String, i32, Option<i64>, i64)>(),
         (producer(), option::of(producer())),

@@ -142,7 +142,7 @@ fn installed(topic: u16, object: u8) -> Event {
 }
 
 fn transactional_id(partition: TopicPartition) -> Event {
-    let pending = PendingOffset { offset: 5, leader_epoch: -1, metadata: None };
+    let pending = PendingOffset { offset: 5, leader_epoch: -1, metadata: None, replaces: None };
     let transactional_id = TransactionalId {
         name: "t".to_owned(),
         producer: Producer { producer_id: 7, producer_epoch: 3 },

@@ -123,7 +123,7 @@ mod tests {
     }
 
     fn ongoing(name: &str, producer_id: i64) -> Arc<TransactionalId> {
-        let pending = PendingOffset { offset: producer_id, leader_epoch: -1, metadata: None };
+        let pending = PendingOffset { offset: producer_id, leader_epoch: -1, metadata: None, replaces: None };
         Arc::new(TransactionalId {
             name: name.to_owned(),
             producer: producer(producer_id, 3),

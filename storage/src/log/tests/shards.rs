@@ -3,8 +3,8 @@
 use std::collections::BTreeSet;
 
 use super::*;
-use crate::format::ProducerIdentity;
 use crate::format::event::TransactionResult;
+use crate::format::{PendingOffset, ProducerIdentity};
 use crate::ids::{ShardId, TopicId};
 use crate::log::placement::place_of;
 use crate::log::{EndTransaction, GroupOffsets, Health, OffsetCommit, TopicConfig, WriteError, change};
@@ -148,6 +148,11 @@ async fn what_shard_0_decided_before_a_crash_reaches_the_others_at_the_next_open
     assert!(log.snapshot().topic_by_id(deleted.topic_id).is_none());
 }
 
+fn pending(group: &str, partition: TopicPartition, offset: i64) -> GroupOffsets {
+    let pending = PendingOffset { offset, leader_epoch: -1, metadata: None, replaces: None };
+    GroupOffsets { group: group.to_owned(), offsets: [(partition, pending)].into() }
+}
+
 #[tokio::test]
 async fn a_transaction_over_all_shards_ends_in_each_and_is_answered_in_its_order() {
     let store = memory();
@@ -174,7 +179,7 @@ async fn a_transaction_over_all_shards_ends_in_each_and_is_answered_in_its_order
             partition(events, 1),
             partition(events, 2),
         ],
-        offsets: vec![GroupOffsets { group: group.clone(), offsets: commit(partition(events, 2), 5) }],
+        offsets: vec![pending(&group, partition(events, 2), 5)],
     };
     let ended = log.end_transaction(end).await.unwrap();
     let markers: Vec<_> = ended.partitions.iter().map(|ended| ended.as_ref().ok().copied()).collect();

@@ -3,9 +3,12 @@
 
 use super::*;
 use crate::format::event::TransactionResult;
-use crate::format::{BatchKind, PendingOffset, Producer, TransactionState, TransactionalId};
+use crate::format::{BatchKind, PendingOffset, Producer, ReplacedOffset, TransactionState, TransactionalId};
 use crate::ids::TopicId;
-use crate::log::{Decision, TransactionalIdChange, TransactionalIdView, WriteError};
+use crate::log::{
+    CommittedOffset, Decision, EndTransaction, GroupOffsets, OffsetCommit, TransactionalIdChange,
+    TransactionalIdView, WriteError,
+};
 
 const PRODUCER: Producer = Producer { producer_id: 7, producer_epoch: 0 };
 
@@ -25,7 +28,8 @@ fn transactional_id(state: TransactionState, partitions: &[TopicPartition]) -> T
 
 /// An open transaction that commits offset 5 of a group.
 fn open_with_offset(partitions: &[TopicPartition]) -> TransactionalId {
-    let pending = PendingOffset { offset: 5, leader_epoch: -1, metadata: Some("m".to_owned()) };
+    let pending =
+        PendingOffset { offset: 5, leader_epoch: -1, metadata: Some("m".to_owned()), replaces: None };
     let groups = BTreeMap::from([("g".to_owned(), BTreeMap::from([(partitions[0], pending)]))]);
     TransactionalId { groups, ..transactional_id(TransactionState::Ongoing, partitions) }
 }
@@ -88,6 +92,44 @@ async fn the_markers_the_offsets_and_the_state_of_an_end_are_in_one_commit() {
         check(&log);
         check(&reopen(&store, log).await);
     }
+}
+
+#[tokio::test]
+async fn what_a_group_commits_while_an_offset_is_pending_stays() {
+    let log = open(&memory()).await;
+    let partitions = two_partitions(&log).await;
+    let commit = async |offset| {
+        let topic_partition = partitions[0];
+        let offset = OffsetCommit { topic_partition, offset, leader_epoch: -1, metadata: None };
+        log.commit_offsets("g", vec![offset]).await.unwrap().remove(0).unwrap();
+    };
+    let committed = || log.snapshot().committed_offset("g", partitions[0]).cloned().unwrap();
+    let pending = |offset| {
+        let CommittedOffset { offset: replaced, commit_time_ms, .. } = committed();
+        let replaces = Some(ReplacedOffset { offset: replaced, commit_time_ms });
+        let pending = PendingOffset { offset, leader_epoch: -1, metadata: None, replaces };
+        GroupOffsets { group: "g".to_owned(), offsets: BTreeMap::from([(partitions[0], pending)]) }
+    };
+    let end = async |offsets: GroupOffsets| {
+        let end = EndTransaction {
+            producer_id: 7,
+            producer_epoch: 0,
+            coordinator_epoch: 0,
+            result: TransactionResult::Commit,
+            partitions: Vec::new(),
+            offsets: vec![offsets],
+        };
+        assert_eq!(log.end_transaction(end).await.unwrap().offsets, [[Ok(())]]);
+        committed().offset
+    };
+    commit(3).await;
+    let first = pending(5);
+    assert_eq!(end(first.clone()).await, 5);
+    commit(9).await;
+    assert_eq!(end(first).await, 9, "the end came again");
+    let second = pending(11);
+    commit(10).await;
+    assert_eq!(end(second).await, 10, "the group went on by itself");
 }
 
 #[tokio::test]

@@ -6,10 +6,10 @@ mod model;
 
 use super::*;
 use crate::format::event::TransactionResult::{self, Abort, Commit};
-use crate::format::{BatchHeader, BatchKind, BlockFlags};
+use crate::format::{BatchHeader, BatchKind, BlockFlags, PendingOffset};
 use crate::ids::TopicId;
 use crate::log::error::EndTransactionError;
-use crate::log::{AbortedTransaction, EndTransaction, EndedTransaction, GroupOffsets, OffsetCommit};
+use crate::log::{AbortedTransaction, EndTransaction, EndedTransaction, GroupOffsets};
 
 fn producer(producer_id: i64, producer_epoch: i16, base_sequence: i32) -> Option<ProducerIdentity> {
     Some(ProducerIdentity { producer_id, producer_epoch, base_sequence })
@@ -31,6 +31,11 @@ fn end(producer_id: i64, result: TransactionResult, partitions: &[TopicPartition
         partitions: partitions.to_vec(),
         offsets: Vec::new(),
     }
+}
+
+fn of_readers(partition: TopicPartition, offset: i64) -> GroupOffsets {
+    let pending = PendingOffset { offset, leader_epoch: 0, metadata: None, replaces: None };
+    GroupOffsets { group: "readers".to_owned(), offsets: BTreeMap::from([(partition, pending)]) }
 }
 
 /// Ends a transaction in one partition.
@@ -223,8 +228,7 @@ async fn a_stale_coordinator_is_refused_per_partition_and_commits_no_offsets() {
     let newer = EndTransaction { coordinator_epoch: 5, ..end(7, Commit, &[]) };
     end_in(&log, first, newer).await.unwrap();
     let log = reopen(&store, log).await;
-    let offset = OffsetCommit { topic_partition: first, offset: 1, leader_epoch: 0, metadata: None };
-    let offsets = vec![GroupOffsets { group: "readers".to_owned(), offsets: vec![offset] }];
+    let offsets = vec![of_readers(first, 1)];
     let gone = TopicPartition::new(TopicId::from_bytes([9; 16]), 0);
     let stale = EndTransaction {
         coordinator_epoch: 4,
@@ -253,8 +257,7 @@ async fn markers_and_offsets_of_a_transaction_are_in_one_object() {
     for partition in [first, second] {
         append(&log, partition, transactional(7, 0, 0)).await.unwrap();
     }
-    let offset = OffsetCommit { topic_partition: second, offset: 9, leader_epoch: 0, metadata: None };
-    let offsets = vec![GroupOffsets { group: "readers".to_owned(), offsets: vec![offset] }];
+    let offsets = vec![of_readers(second, 9)];
     let creates = store.counts().creates;
     let aborted = EndTransaction { offsets: offsets.clone(), ..end(7, Abort, &[first, second]) };
     assert_eq!(log.end_transaction(aborted).await.unwrap().offsets, [] as [Vec<_>; 0]);
