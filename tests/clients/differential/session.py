@@ -104,6 +104,16 @@ class Session:
             time.sleep(0.05)
         raise AssertionError("there is no group coordinator")
 
+    def wait_for_transactions(self):
+        """Kafka creates its topic of transactions with the first question."""
+        for _ in range(200):
+            found = self.raw("FindCoordinator", 3, key=self.topic("first"), key_type=1)["error_code"]
+            fields = {"transactional_id": self.topic("first"), "transaction_timeout_ms": 60000}
+            if found == 0 and self.raw("InitProducerId", 4, **fields)["error_code"] == 0:
+                return
+            time.sleep(0.05)
+        raise AssertionError("there is no transaction coordinator")
+
     def ask_elsewhere(self, api, version, **fields):
         """A request on a connection of its own; call what is returned to wait for its answer."""
         connection = Connection(self.address)

@@ -1,18 +1,15 @@
 # The same scripted requests to Apache Kafka and here. Short: to this server, against Kafka's recorded answers.
 # Full: Kafka is started, and must still answer what was recorded.
 
-differential() {
-    PYTHONDONTWRITEBYTECODE=1 timeout 300 "$PYTHON" "$HERE/differential/main.py" "$@"
-}
-
 suite_differential() {
     suite_python
-    program "the recorded answers of Kafka" differential replay "$KAFKA" "$HERE/fixtures"
+    local differential=(env PYTHONDONTWRITEBYTECODE=1 "$PYTHON" "$HERE/differential/main.py")
+    program "the recorded answers of Kafka" "${differential[@]}" replay "$KAFKA" "$HERE/fixtures"
     [ "$EXTENT" = full ] || return 0
     . "$HERE/suite/kafka_broker.sh"
     start_kafka || return 1
     mkdir "$WORK/recorded"
-    differential record "$APACHE_KAFKA" "$WORK/recorded" >"$WORK/differential.log"
+    timeout 300 "${differential[@]}" record "$APACHE_KAFKA" "$WORK/recorded" >"$WORK/differential.log"
     cp "$HERE/fixtures/differences.json" "$WORK/recorded/"
     same "Kafka still answers what was recorded" "" diff -r "$HERE/fixtures" "$WORK/recorded"
     stop_kafka

@@ -13,6 +13,17 @@ tool() {
     fi
 }
 
+# refused NAME PATTERN CLASS ARGUMENT...: a tool must end with an error that matches the pattern.
+refused() {
+    local name=$1 pattern=$2 output
+    shift 2
+    if ! output=$(java_class "$@" 2>&1) && grep -q -E -e "$pattern" <<<"$output"; then
+        verdict java "$name" passed
+    else
+        verdict java "$name" failed "$(tail -n 2 <<<"$output" | tr '\n' ' ')"
+    fi
+}
+
 suite_java() {
     suite_jars || return 1
     mkdir -p "$WORK/classes"
@@ -26,7 +37,7 @@ suite_java() {
     tool "kafka-log-dirs" '"partition":"java-0"' $tools.LogDirsCommand "${at[@]}" --describe --topic-list java
     tool "kafka-transactions list" 'TransactionalId' $tools.TransactionsCommand "${at[@]}" list
     tool "kafka-transactions describe-producers" 'ProducerId' $tools.TransactionsCommand "${at[@]}" describe-producers --topic java --partition 0
-    tool "kafka-acls without an authorizer" 'No Authorizer is configured' org.apache.kafka.tools.AclCommand "${at[@]}" --list
+    refused "kafka-acls without an authorizer" 'SecurityDisabledException' org.apache.kafka.tools.AclCommand "${at[@]}" --list
     tool "kafka-broker-api-versions" 'Produce\(0\): 0 to' $tools.BrokerApiVersionsCommand "${at[@]}"
     tool "kafka-client-metrics" '' $tools.ClientMetricsCommand "${at[@]}" --list
     tool "kafka-topics --delete" '' $tools.TopicCommand "${at[@]}" --delete --topic java

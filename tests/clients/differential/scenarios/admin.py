@@ -126,6 +126,7 @@ def delete(session):
 
 
 def describe(session):
+    session.wait_for_transactions()
     topic = session.create("described", partitions=2)
     session.produce(topic, batch([T] * 2))
     absent = session.topic("absent")

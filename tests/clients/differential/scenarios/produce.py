@@ -125,6 +125,7 @@ def compacted(session):
 
 
 def idempotence(session):
+    session.wait_for_transactions()
     topic = session.create("once")
     first = session.step("a producer id", "InitProducerId", 4, transactional_id=None, transaction_timeout_ms=60000)
     producer = first["producer_id"]
