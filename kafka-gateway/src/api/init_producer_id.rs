@@ -10,7 +10,8 @@
 //!
 //! # Version notes
 //! - 3 and later carry the producer's present id and epoch, for one that goes on after an error
-//!   (KIP-360). PRODUCER_FENCED if another one took its place.
+//!   (KIP-360). PRODUCER_FENCED if another one took its place. Without a transactional id nothing depends
+//!   on them. One of the two alone is INVALID_REQUEST.
 //! - Before 4, INVALID_PRODUCER_EPOCH stands for PRODUCER_FENCED.
 //! - 5 is the same here: the protocol that comes with transaction.version 2 is not served.
 
@@ -41,7 +42,7 @@ pub(super) async fn answer(context: Context, request: InitProducerIdRequest) -> 
 }
 
 async fn init(context: &Context, request: &InitProducerIdRequest) -> Result<Producer, ErrorCode> {
-    let Some(name) = &request.transactional_id else { return idempotent(context).await };
+    let Some(name) = &request.transactional_id else { return idempotent(context, request).await };
     context.authorize(Operation::Write, Resource::TransactionalId(name))?;
     if name.is_empty() {
         return Err(ErrorCode::InvalidRequest);
@@ -54,8 +55,9 @@ async fn init(context: &Context, request: &InitProducerIdRequest) -> Result<Prod
     producer.map_err(|error| ErrorCode::from(&error))
 }
 
-async fn idempotent(context: &Context) -> Result<Producer, ErrorCode> {
+async fn idempotent(context: &Context, request: &InitProducerIdRequest) -> Result<Producer, ErrorCode> {
     context.authorize(Operation::IdempotentWrite, Resource::Cluster)?;
+    expected(request)?;
     let producer_id = context.gateway.next_producer_id().await;
     let producer_id = producer_id.map_err(|error| ErrorCode::from(&error))?;
     Ok(Producer { producer_id, producer_epoch: 0 })

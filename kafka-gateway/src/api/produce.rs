@@ -16,7 +16,7 @@
 //! # Version notes
 //! - 0 to 2 are advertised and not served: clients only use them to see that codecs are known.
 //! - Before 7, zstd is UNSUPPORTED_COMPRESSION_TYPE.
-//! - 5: log start offset. 8: error messages, and the records that a batch was refused for.
+//! - 5: log start offset, also where the log refused a batch for its records. 8: error messages, and the records that a batch was refused for.
 //! - 13: topics by id; an unknown one is UNKNOWN_TOPIC_ID.
 
 use std::collections::BTreeMap;
@@ -29,7 +29,7 @@ use kafka_protocol::messages::produce_response::{
 };
 use kafka_protocol::messages::{ProduceRequest, ProduceResponse};
 use kafka_protocol::protocol::StrBytes;
-use strandline_storage::format::{BatchHeader, Compression, Producer};
+use strandline_storage::format::{BatchError, BatchHeader, Compression, Producer};
 use strandline_storage::ids::TopicPartition;
 use strandline_storage::log::{AppendError, Appended, PartitionAppend, PendingAppend, Snapshot, Topic};
 
@@ -52,11 +52,45 @@ struct Refusal {
     reason: String,
     /// The numbers of the records in the batch that it was refused for, if they are known.
     records: Vec<i32>,
+    log_start_offset: i64,
 }
 
 impl Refusal {
     fn new(code: ErrorCode, reason: impl Into<String>) -> Self {
-        Self { code, reason: reason.into(), records: Vec::new() }
+        Self { code, reason: reason.into(), records: Vec::new(), log_start_offset: NO_OFFSET }
+    }
+
+    /// By the log, for a partition that begins at `log_start_offset`.
+    fn by_log(error: &AppendError, log_start_offset: Option<i64>) -> Self {
+        let records = match error {
+            AppendError::NullKey { records } | AppendError::InvalidTimestamp { records, .. } => {
+                records.clone()
+            }
+            _ => Vec::new(),
+        };
+        let log_start_offset = log_start_offset.filter(|_| tells_log_start(error)).unwrap_or(NO_OFFSET);
+        Self { code: ErrorCode::from(error), reason: error.to_string(), records, log_start_offset }
+    }
+}
+
+/// Whether the answer says where the partition begins: Kafka gets to it when the bytes are one whole batch of
+/// an allowed size (`ReplicaManager.appendToLocalLog`).
+fn tells_log_start(error: &AppendError) -> bool {
+    match error {
+        AppendError::UnknownTopicPartition(_)
+        | AppendError::TooLarge { .. }
+        | AppendError::PartitionNotInTransaction { .. }
+        | AppendError::Write(_) => false,
+        AppendError::InvalidBatch(batch) => !matches!(
+            batch,
+            BatchError::Truncated { .. }
+                | BatchError::TooManyBatches { .. }
+                | BatchError::UnsupportedMagic(_)
+                | BatchError::LengthTooSmall { .. }
+                | BatchError::CrcMismatch { .. }
+                | BatchError::BudgetExceeded { .. }
+        ),
+        _ => true,
     }
 }
 
@@ -71,30 +105,19 @@ impl From<ErrorCode> for Refusal {
     }
 }
 
-impl From<&AppendError> for Refusal {
-    fn from(error: &AppendError) -> Self {
-        let records = match error {
-            AppendError::NullKey { records } | AppendError::InvalidTimestamp { records, .. } => {
-                records.clone()
-            }
-            _ => Vec::new(),
-        };
-        Self { code: ErrorCode::from(error), reason: error.to_string(), records }
-    }
-}
-
 /// What became of one partition of the request.
 struct Slot {
     topic: TopicKey,
     partition: i32,
     bytes: usize,
-    /// `None` while the batch is queued: its result comes from the log.
-    refusal: Option<Refusal>,
 }
+
+/// Where a batch is queued, whose result then comes from the log.
+type Queued = Result<TopicPartition, Refusal>;
 
 /// A request whose batches were looked at, in the order of the request.
 struct Checked {
-    slots: Vec<Slot>,
+    slots: Vec<(Slot, Queued)>,
     appends: Vec<PartitionAppend>,
 }
 
@@ -138,14 +161,12 @@ fn check(context: &Context, request: ProduceRequest) -> Checked {
                     format!("acks {acks} is not -1, 0 or 1"),
                 )),
             };
-            let refusal = match append {
-                Ok(append) => {
-                    checked.appends.push(append);
-                    None
-                }
-                Err(refusal) => Some(refusal),
-            };
-            checked.slots.push(Slot { topic: key.clone(), partition, bytes, refusal });
+            let queued = append.map(|append| {
+                let place = append.topic_partition;
+                checked.appends.push(append);
+                place
+            });
+            checked.slots.push((Slot { topic: key.clone(), partition, bytes }, queued));
         }
     }
     checked
@@ -211,15 +232,12 @@ async fn wait(context: &Context, timeout_ms: i32, pending: Option<PendingAppend>
 fn finish(
     context: &Context,
     acks: i16,
-    slots: Vec<Slot>,
+    slots: Vec<(Slot, Queued)>,
     results: Option<AppendResults>,
 ) -> Result<Answer, RequestError> {
     let mut results = results.map(Vec::into_iter);
-    let outcomes = slots.into_iter().map(|mut slot| {
-        let outcome = match slot.refusal.take() {
-            Some(refusal) => Err(refusal),
-            None => next_result(results.as_mut()),
-        };
+    let outcomes = slots.into_iter().map(|(slot, queued)| {
+        let outcome = queued.and_then(|place| next_result(context, place, results.as_mut()));
         (slot, outcome)
     });
     if acks == 0 {
@@ -234,6 +252,8 @@ fn finish(
 }
 
 fn next_result(
+    context: &Context,
+    place: TopicPartition,
     results: Option<&mut std::vec::IntoIter<Result<Appended, AppendError>>>,
 ) -> Result<Appended, Refusal> {
     let Some(results) = results else {
@@ -241,7 +261,10 @@ fn next_result(
         return Err(Refusal::new(ErrorCode::RequestTimedOut, reason));
     };
     let result = results.next().expect("the log answers every append");
-    result.map_err(|error| Refusal::from(&error))
+    result.map_err(|error| {
+        let view = context.log().snapshot().partition(place);
+        Refusal::by_log(&error, view.map(|view| view.bounds().log_start_offset))
+    })
 }
 
 fn finish_unacknowledged(
@@ -286,7 +309,7 @@ fn answer_partition(
             .with_error_message(Some(StrBytes::from_string(refusal.reason)))
             .with_base_offset(NO_OFFSET)
             .with_log_append_time_ms(NO_TIME)
-            .with_log_start_offset(NO_OFFSET),
+            .with_log_start_offset(refusal.log_start_offset),
     }
 }
 

@@ -10,6 +10,7 @@ const CORRUPT_MESSAGE: i16 = 2;
 const UNKNOWN_TOPIC_OR_PARTITION: i16 = 3;
 const MESSAGE_TOO_LARGE: i16 = 10;
 const INVALID_REQUIRED_ACKS: i16 = 21;
+const INVALID_REQUEST: i16 = 42;
 const OUT_OF_ORDER_SEQUENCE_NUMBER: i16 = 45;
 const UNSUPPORTED_COMPRESSION_TYPE: i16 = 76;
 const INVALID_RECORD: i16 = 87;
@@ -79,8 +80,50 @@ async fn a_resent_batch_gets_its_first_offset_and_a_gap_is_refused() {
     assert_eq!(client.produce("t", 0, sequenced(1)).await.base_offset, 1);
     let again = client.produce("t", 0, sequenced(0)).await;
     assert_eq!((again.error_code, again.base_offset), (0, 0));
+    assert_eq!(again.log_append_time_ms, 1, "of a duplicate, the greatest time of its records");
     assert_eq!(client.produce("t", 0, sequenced(5)).await.error_code, OUT_OF_ORDER_SEQUENCE_NUMBER);
     assert_eq!(client.produce("t", 0, sequenced(2)).await.base_offset, 2);
+}
+
+#[tokio::test]
+async fn a_producer_without_a_transactional_id_names_both_of_its_numbers_or_none() {
+    let gateway = TestGateway::start().await;
+    let mut client = gateway.connect().await;
+    let mut init = async |producer_id: i64, producer_epoch| {
+        let request = InitProducerIdRequest::default()
+            .with_transactional_id(None)
+            .with_producer_id(producer_id.into())
+            .with_producer_epoch(producer_epoch);
+        let answered = client.call(4, &request).await;
+        (answered.error_code, answered.producer_id.0 >= 0)
+    };
+    assert_eq!(init(-1, -1).await, (0, true));
+    assert_eq!(init(7, 2).await, (0, true));
+    assert_eq!(init(7, -1).await, (INVALID_REQUEST, false));
+    assert_eq!(init(-1, 2).await, (INVALID_REQUEST, false));
+}
+
+#[tokio::test]
+async fn the_log_start_is_told_when_the_records_of_a_batch_are_refused() {
+    let gateway = TestGateway::start().await;
+    let mut client = gateway.connect().await;
+    client.create_topic("t", 1).await;
+    let whole = batch(&[(1, b"a"), (2, b"b")]);
+    let mut wrong_count = BytesMut::from(&whole[..]);
+    wrong_count[57..61].copy_from_slice(&3i32.to_be_bytes());
+    set_max_timestamp(&mut wrong_count, 2);
+    let mut wrong_magic = BytesMut::from(&whole[..]);
+    wrong_magic[16] = 3;
+    let cases = [
+        (wrong_count.freeze(), INVALID_RECORD, 0),
+        (wrong_magic.freeze(), CORRUPT_MESSAGE, -1),
+        (whole.slice(..whole.len() - 1), INVALID_RECORD, -1),
+        (batch(&[(1, &vec![7; 2_000_000])]), MESSAGE_TOO_LARGE, -1),
+    ];
+    for (batch, error, log_start_offset) in cases {
+        let answered = client.produce("t", 0, batch).await;
+        assert_eq!((answered.error_code, answered.log_start_offset), (error, log_start_offset));
+    }
 }
 
 #[tokio::test]

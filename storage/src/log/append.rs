@@ -31,7 +31,8 @@ pub struct Appended {
     pub base_offset: i64,
     /// Inclusive.
     pub last_offset: i64,
-    /// The time that all records got, on a topic with LogAppendTime.
+    /// The time that all records got, on a topic with LogAppendTime. Of a duplicate, as in Kafka, the greatest
+    /// time of its records otherwise.
     pub log_append_time: Option<i64>,
     pub log_start_offset: i64,
     /// The batch was in the log already, under these offsets.

@@ -262,7 +262,8 @@ impl ProducerBatch {
         Appended {
             base_offset: self.base_offset,
             last_offset: self.last_offset,
-            log_append_time: log_append_time(batch, self.append_time_ms),
+            log_append_time: log_append_time(batch, self.append_time_ms)
+                .or(Some(batch.summary.max_timestamp)),
             log_start_offset,
             is_duplicate: true,
         }

@@ -57,6 +57,8 @@ impl BatchError {
             Self::CrcMismatch { .. } | Self::Decompression { .. } | Self::LengthTooSmall { .. } => {
                 BatchErrorKind::Corrupt
             }
+            // No writer makes one, while 0 and 1 are what old writers made.
+            Self::UnsupportedMagic(magic) if !(0..=2).contains(magic) => BatchErrorKind::Corrupt,
             Self::UnsupportedCompression(_) => BatchErrorKind::UnsupportedCompression,
             Self::BudgetExceeded { .. } | Self::BuilderFull { .. } => BatchErrorKind::TooLarge,
             Self::Truncated { .. }

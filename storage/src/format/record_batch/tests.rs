@@ -350,6 +350,9 @@ fn old_magics_are_refused_even_when_shorter_than_a_header() {
         let mut bytes = plain(&[record(0, b"a")]).to_vec();
         bytes[16] = magic as u8;
         let expected = BatchError::UnsupportedMagic(magic);
+        let is_old = matches!(magic, 0 | 1);
+        let kind = if is_old { BatchErrorKind::Invalid } else { BatchErrorKind::Corrupt };
+        assert_eq!(expected.kind(), kind, "magic {magic}");
         assert_eq!(BatchHeader::parse(&bytes), Err(expected.clone()));
         assert_eq!(BatchHeader::parse(&bytes[..26]), Err(expected));
     }
