@@ -79,6 +79,7 @@ pub(crate) enum ErrorCode {
     ResourceNotFound = 91,
     DuplicateResource = 92,
     UnknownTopicId = 100,
+    InconsistentTopicId = 103,
     TransactionalIdNotFound = 105,
     FetchSessionTopicIdError = 106,
     FencedMemberEpoch = 110,

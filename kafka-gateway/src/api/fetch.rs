@@ -9,13 +9,15 @@
 //! - In a session the request names what changed, and the answer what is new (KIP-227). A client that
 //!   gets no slot for a session is answered with session id 0 and sends whole requests.
 //! - A session that names topics by name answers UNKNOWN_TOPIC_OR_PARTITION once when the topic
-//!   behind the name has changed, so that its client looks where it stands.
+//!   behind the name has changed, so that its client looks where it stands. In one that names topics by
+//!   id, a topic that went is INCONSISTENT_TOPIC_ID.
 //! - Memory for an answer is reserved from a budget of all connections, and given back as the
 //!   client reads it. A request that finds the budget low gets less than it asked for.
 //!
 //! # Version notes
 //! - 5: log start offset. 7: sessions. 9: leader epochs. 10: topics with compression.type=zstd, which
-//!   are UNSUPPORTED_COMPRESSION_TYPE before. 11: rack (ignored). 12: diverging epochs.
+//!   are UNSUPPORTED_COMPRESSION_TYPE before. 11: rack (ignored). 12: diverging epochs; a last fetched
+//!   epoch above the partition's is OFFSET_OUT_OF_RANGE.
 //! - 13: topics by id; an unknown one is UNKNOWN_TOPIC_ID. 14 to 18 differ for brokers that follow, of
 //!   which there are none.
 
@@ -164,6 +166,7 @@ impl Plans {
         let snapshot = context.log().snapshot();
         let plans = items.iter().map(|item| {
             let topic = context.find_topic(Operation::Read, &snapshot, &item.key.topic);
+            let topic = topic.map_err(|error| unknown_topic(item, error));
             PartitionPlan {
                 partition: item.key.partition,
                 topic_id: topic.as_ref().ok().map(|topic| topic.id),
@@ -206,6 +209,15 @@ impl Plans {
     }
 }
 
+/// What a client is told of a topic that is not found. Where it was found by its id before, Kafka finds its
+/// name in the session, and another id behind the name.
+fn unknown_topic(item: &Item, error: ErrorCode) -> ErrorCode {
+    match error {
+        ErrorCode::UnknownTopicId if item.topic_id.is_some() => ErrorCode::InconsistentTopicId,
+        error => error,
+    }
+}
+
 /// Neither a session nor a request goes on in another topic that has got the same name.
 fn check_same_topic(item: &Item, found: TopicId) -> Result<(), ErrorCode> {
     match item.topic_id {
@@ -224,6 +236,10 @@ impl Plan {
     fn new(view: PartitionView, position: &Position, limits: &Limits) -> Result<Self, ErrorCode> {
         let bounds = view.bounds();
         check_leader_epoch(position.current_leader_epoch, bounds.leader_epoch)?;
+        if position.last_fetched_epoch > bounds.leader_epoch {
+            // Nothing is known of such a position, so there is nowhere to go back to.
+            return Err(ErrorCode::OffsetOutOfRange);
+        }
         let from = position.fetch_offset;
         let diverging = diverging_epoch(&view, position);
         if diverging.is_none() && !(bounds.log_start_offset..=bounds.high_watermark).contains(&from) {
@@ -248,7 +264,7 @@ fn diverging_epoch(view: &PartitionView, position: &Position) -> Option<(i32, i6
         return None;
     }
     let (epoch, end) = view.epoch_end_offset(position.last_fetched_epoch)?;
-    (epoch < position.last_fetched_epoch || end < position.fetch_offset).then_some((epoch, end))
+    (end < position.fetch_offset).then_some((epoch, end))
 }
 
 /// Reads what was planned, in its order, within the limits of the request and the budget.

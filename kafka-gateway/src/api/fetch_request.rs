@@ -10,6 +10,8 @@ use crate::fetch_session::{FINAL_EPOCH, Item, NO_SESSION, Naming, PartitionKey, 
 
 const SESSIONS_SINCE: i16 = 7;
 const TOPIC_IDS_SINCE: i16 = 13;
+/// Every epoch below 0 says in Fetch that none is known.
+const NO_EPOCH: i32 = -1;
 
 /// How requests of a version name topics.
 pub(super) fn naming(version: i16) -> Naming {
@@ -50,8 +52,8 @@ fn item(topic: TopicKey, requested: &FetchPartition) -> Item {
     let position = Position {
         fetch_offset: requested.fetch_offset,
         bytes_max: requested.partition_max_bytes,
-        current_leader_epoch: requested.current_leader_epoch,
-        last_fetched_epoch: requested.last_fetched_epoch,
+        current_leader_epoch: requested.current_leader_epoch.max(NO_EPOCH),
+        last_fetched_epoch: requested.last_fetched_epoch.max(NO_EPOCH),
     };
     Item { key: PartitionKey { topic, partition: requested.partition }, position, topic_id: None }
 }

@@ -62,7 +62,7 @@ pub(crate) struct Position {
 pub(crate) struct Item {
     pub(crate) key: PartitionKey,
     pub(crate) position: Position,
-    /// The topic that the session found behind the name before.
+    /// The topic that was found behind the name or id before.
     pub(crate) topic_id: Option<TopicId>,
 }
 

@@ -9,6 +9,7 @@ use std::time::Duration;
 use strandline_storage::ids::TopicId;
 
 use super::{Content, INITIAL_EPOCH, Item, Naming, Observed, PartitionKey, Position};
+use crate::context::TopicKey;
 
 const UNKNOWN_OFFSET: i64 = -1;
 
@@ -100,7 +101,11 @@ impl Session {
     /// `CachedPartition.maybeUpdateResponseData`).
     pub(super) fn note(&mut self, key: &PartitionKey, observed: &Observed) -> bool {
         let Some(known) = self.partitions.get_mut(key) else { return false };
-        known.topic_id = observed.topic_id;
+        known.topic_id = match &key.topic {
+            TopicKey::Name(_) => observed.topic_id,
+            // There is never another topic with the id: once it was found, it can only go.
+            TopicKey::Id(_) => observed.topic_id.or(known.topic_id),
+        };
         let is_told = observed.content != Content::Bounds
             || known.high_watermark != observed.high_watermark
             || known.log_start_offset != observed.log_start_offset;

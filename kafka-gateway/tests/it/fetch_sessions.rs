@@ -19,6 +19,7 @@ const INVALID_FETCH_SESSION_EPOCH: i16 = 71;
 const UNSUPPORTED_COMPRESSION_TYPE: i16 = 76;
 const INVALID_RECORD: i16 = 87;
 const UNKNOWN_TOPIC_ID: i16 = 100;
+const INCONSISTENT_TOPIC_ID: i16 = 103;
 const FETCH_SESSION_TOPIC_ID_ERROR: i16 = 106;
 /// The newest version that names topics by name.
 const BY_NAME: i16 = 12;
@@ -138,7 +139,7 @@ async fn no_old_session_reads_a_topic_that_was_created_again() {
     client.produce("t", 0, batch(&[(1, b"newer")])).await;
     for epoch in 1..=2 {
         let by_id = client.call(BY_ID, &request((identified, epoch), None)).await;
-        assert_eq!(answered(&by_id), [(0, UNKNOWN_TOPIC_ID, false)]);
+        assert_eq!(answered(&by_id), [(0, INCONSISTENT_TOPIC_ID, false)]);
     }
     let by_name = client.call(BY_NAME, &request((named, 1), None)).await;
     assert_eq!(answered(&by_name), [(0, UNKNOWN_TOPIC_OR_PARTITION, false)]);

@@ -153,6 +153,39 @@ async fn errors_are_those_of_their_partition_and_are_not_waited_with() {
 }
 
 #[tokio::test]
+async fn every_negative_leader_epoch_checks_nothing() {
+    let gateway = TestGateway::start().await;
+    let mut client = gateway.connect().await;
+    client.create_topic("t", 1).await;
+    client.produce("t", 0, batch(&[(1, b"a")])).await;
+    for epoch in [-1, -2, i32::MIN] {
+        let mut request = fetch_request("t", 0, Fetch::from(0));
+        let partition = &mut request.topics[0].partitions[0];
+        (partition.current_leader_epoch, partition.last_fetched_epoch) = (epoch, epoch);
+        let partition = fetched(client.call::<FetchRequest>(12, &request).await);
+        assert_eq!((partition.error_code, partition.high_watermark), (0, 1), "epoch {epoch}");
+    }
+}
+
+#[tokio::test]
+async fn a_position_of_an_epoch_that_never_was_is_out_of_range() {
+    let gateway = TestGateway::start().await;
+    let mut client = gateway.connect().await;
+    client.create_topic("t", 1).await;
+    client.produce("t", 0, batch(&[(1, b"a")])).await;
+    let mut request = fetch_request("t", 0, LONG_POLL);
+    request.topics[0].partitions[0].last_fetched_epoch = 1;
+    let partition = fetched(client.call::<FetchRequest>(12, &request).await);
+    assert_eq!((partition.error_code, partition.high_watermark), (OFFSET_OUT_OF_RANGE, -1));
+    assert_eq!((partition.diverging_epoch.epoch, partition.diverging_epoch.end_offset), (-1, -1));
+    let known = &mut request.topics[0].partitions[0];
+    (known.last_fetched_epoch, known.fetch_offset) = (0, 5);
+    let partition = fetched(client.call::<FetchRequest>(12, &request).await);
+    assert_eq!((partition.error_code, partition.high_watermark), (0, 1));
+    assert_eq!((partition.diverging_epoch.epoch, partition.diverging_epoch.end_offset), (0, 1));
+}
+
+#[tokio::test]
 async fn clients_that_do_not_read_do_not_stop_the_others() {
     let small = strandline_kafka_gateway::GatewaySettings { response_bytes_max: 16_000_000, ..settings() };
     let gateway = TestGateway::start_with(small).await;
