@@ -2,7 +2,7 @@
 //!
 //! # Behavior
 //! - `count` is how many partitions a topic then has. One that is not more than it has is
-//!   INVALID_PARTITIONS; a topic that is named twice is INVALID_REQUEST.
+//!   INVALID_PARTITIONS; a topic that is named twice is INVALID_REQUEST, and is echoed once.
 //! - Each topic succeeds or fails alone, and every one is echoed. The partitions are durable when
 //!   the topic is answered; consumers see them with their next Metadata.
 //! - A manual assignment must give each new partition to this broker alone.
@@ -26,9 +26,13 @@ use crate::error_code::ErrorCode;
 
 pub(super) async fn answer(context: Context, request: CreatePartitionsRequest) -> CreatePartitionsResponse {
     let duplicates = duplicate_names(&request.topics);
+    let mut refused = BTreeSet::new();
     let mut results = Vec::with_capacity(request.topics.len());
     for topic in request.topics {
         let created = if duplicates.contains(&topic.name) {
+            if !refused.insert(topic.name.clone()) {
+                continue;
+            }
             Err((ErrorCode::InvalidRequest, "topic is named more than once".to_owned()))
         } else if request.validate_only {
             check(&context, &topic)

@@ -1,7 +1,8 @@
 //! CreateTopics (key 19).
 //!
 //! # Behavior
-//! - Each topic succeeds or fails alone; a name that comes twice is INVALID_REQUEST for both.
+//! - Each topic succeeds or fails alone; a name that comes twice is INVALID_REQUEST, and is answered once.
+//! - Of a config that comes twice the last one counts.
 //! - Any replication factor of 1 or more, or -1, is accepted and echoed: the object store
 //!   replicates, whatever the number (Apache Kafka refuses more than it has brokers).
 //! - A manual assignment must give every partition to this broker, from partition 0 on.
@@ -50,7 +51,7 @@ pub(super) async fn answer(context: Context, request: CreateTopicsRequest) -> Cr
     let mode = if request.validate_only { Mode::Validate } else { Mode::Create };
     let (duplicates, timeout_ms) = (duplicate_names(&request.topics), request.timeout_ms);
     let (context, duplicates) = (&context, &duplicates);
-    let results = request.topics.into_iter().map(async |topic| {
+    let results = once_each(request.topics).into_iter().map(async |topic| {
         let created = match duplicates.contains(&topic.name) {
             true => Err((ErrorCode::InvalidRequest, "topic is named more than once".to_owned())),
             false => create_in_time(context, &topic, mode, timeout_ms).await,
@@ -74,6 +75,13 @@ async fn create_in_time(
         Some(created) => created,
         None => Err((ErrorCode::RequestTimedOut, "topic is not created yet, and may be later".to_owned())),
     }
+}
+
+/// The first mention of each name.
+fn once_each(mut topics: Vec<CreatableTopic>) -> Vec<CreatableTopic> {
+    let mut seen = BTreeSet::new();
+    topics.retain(|topic| seen.insert(topic.name.clone()));
+    topics
 }
 
 fn duplicate_names(topics: &[CreatableTopic]) -> BTreeSet<TopicName> {
@@ -105,7 +113,7 @@ fn refused(context: &Context, topic: &CreatableTopic, (error, reason): Refusal) 
         .with_error_message(Some(StrBytes::from_string(reason)))
         .with_num_partitions(-1)
         .with_replication_factor(-1)
-        .with_configs(None)
+        .with_configs(Some(Vec::new()))
 }
 
 async fn create_one(context: &Context, topic: &CreatableTopic, mode: Mode) -> Result<Created, Refusal> {
@@ -176,9 +184,7 @@ fn configs(topic: &CreatableTopic) -> Result<BTreeMap<String, String>, Refusal> 
         let Some(value) = &config.value else {
             return Err((ErrorCode::InvalidConfig, format!("config {} has no value", &*config.name)));
         };
-        if configs.insert(config.name.to_string(), value.to_string()).is_some() {
-            return Err((ErrorCode::InvalidConfig, format!("config {} is given twice", &*config.name)));
-        }
+        configs.insert(config.name.to_string(), value.to_string());
     }
     Ok(configs)
 }

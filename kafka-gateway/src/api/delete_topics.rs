@@ -3,10 +3,14 @@
 //! # Behavior
 //! - Each topic succeeds or fails alone. The deletion is durable when it is answered; its committed
 //!   offsets and producer state go with it, and fetches that wait for it are woken.
+//! - A topic that is named twice, be it once by name and once by id, is INVALID_REQUEST: it stays, and is
+//!   answered once.
 //!
 //! # Version notes
 //! - 6 names topics by name or by id, one of the two; an unknown id is UNKNOWN_TOPIC_ID.
 //! - 5 and later answer with a message.
+
+use std::collections::BTreeMap;
 
 use futures::StreamExt;
 use futures::stream;
@@ -18,7 +22,7 @@ use strandline_storage::ids::TopicId;
 use strandline_storage::log::{Snapshot, Topic};
 
 use crate::authorize::{Operation, Resource};
-use crate::context::Context;
+use crate::context::{Context, TopicKey};
 use crate::error_code::{ErrorCode, NONE};
 
 const BY_ID_SINCE: i16 = 6;
@@ -35,18 +39,60 @@ pub(super) async fn answer(context: Context, request: DeleteTopicsRequest) -> De
             .map(|name| DeleteTopicState::default().with_name(Some(name)))
             .collect()
     };
-    let context = &context;
+    let (context, snapshot) = (&context, &context.log().snapshot());
     let timeout_ms = request.timeout_ms;
-    let results = topics.into_iter().map(async |topic| delete_one(context, topic, timeout_ms).await);
+    let results = once_each(snapshot, topics).into_iter().map(async |(topic, mention)| match mention {
+        Mention::Only => delete_one(context, snapshot, topic, timeout_ms).await,
+        Mention::OneOfMany => named(&topic).with_error_code(context.code(ErrorCode::InvalidRequest)),
+    });
     let responses = stream::iter(results).buffered(DELETED_AT_ONCE).collect().await;
     DeleteTopicsResponse::default().with_responses(responses)
 }
 
-async fn delete_one(context: &Context, named: DeleteTopicState, timeout_ms: i32) -> DeletableTopicResult {
-    let snapshot = context.log().snapshot();
-    let mut result =
-        DeletableTopicResult::default().with_name(named.name.clone()).with_topic_id(named.topic_id);
-    let deleted = match find(&snapshot, &named) {
+/// Whether a request names a topic elsewhere, too.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Mention {
+    Only,
+    OneOfMany,
+}
+
+/// The first mention of each topic. One that names no topic is always the only one.
+fn once_each(snapshot: &Snapshot, topics: Vec<DeleteTopicState>) -> Vec<(DeleteTopicState, Mention)> {
+    let mut places = BTreeMap::new();
+    let mut mentions: Vec<(DeleteTopicState, Mention)> = Vec::with_capacity(topics.len());
+    for topic in topics {
+        let place = mentions.len();
+        let first = key(snapshot, &topic).map_or(place, |key| *places.entry(key).or_insert(place));
+        match mentions.get_mut(first) {
+            Some((_, mention)) => *mention = Mention::OneOfMany,
+            None => mentions.push((topic, Mention::Only)),
+        }
+    }
+    mentions
+}
+
+/// The same for all mentions of one topic, whether it exists or not.
+fn key(snapshot: &Snapshot, topic: &DeleteTopicState) -> Option<TopicKey> {
+    match find(snapshot, topic) {
+        Ok(found) => Some(TopicKey::Id(found.id.as_uuid())),
+        Err(ErrorCode::InvalidRequest) => None,
+        Err(_) => Some(topic.name.clone().map_or(TopicKey::Id(topic.topic_id), TopicKey::Name)),
+    }
+}
+
+/// The answer as the request names the topic.
+fn named(topic: &DeleteTopicState) -> DeletableTopicResult {
+    DeletableTopicResult::default().with_name(topic.name.clone()).with_topic_id(topic.topic_id)
+}
+
+async fn delete_one(
+    context: &Context,
+    snapshot: &Snapshot,
+    topic: DeleteTopicState,
+    timeout_ms: i32,
+) -> DeletableTopicResult {
+    let mut result = named(&topic);
+    let deleted = match find(snapshot, &topic) {
         Ok(topic) => {
             result.name = Some(TopicName(StrBytes::from_string(topic.name.clone())));
             result.topic_id = topic.id.as_uuid();

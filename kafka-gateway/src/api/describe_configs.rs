@@ -6,8 +6,9 @@
 //!   documentation.
 //! - The source of a config is the topic or the default. Its synonyms are what would hold in its
 //!   place, down to the broker's default.
-//! - The broker is named by its id, or by the empty text. Its configs are read-only, and include the
-//!   defaults of topics.
+//! - The broker is named by its id. Its configs are read-only, and include the defaults of topics. The empty
+//!   name asks for what was altered for all brokers at once, which is nothing: no config of a broker can
+//!   be altered.
 //! - A group, whether there is one of the name or not, has the configs of all groups, read-only.
 //! - An empty list of keys means all, as null does.
 //!
@@ -186,6 +187,9 @@ fn broker_name(topic_config: &'static str) -> &'static str {
 
 fn describe_broker(settings: &GatewaySettings, name: &str) -> Described {
     check_broker(settings.node_id, name).map_err(|reason| (ErrorCode::InvalidRequest, reason))?;
+    if name.is_empty() {
+        return Ok(Vec::new());
+    }
     let auto_create = settings.auto_create_topics == AutoCreate::Enabled;
     let delay_ms = settings.group_initial_rebalance_delay.as_millis();
     let configs = [

@@ -10,14 +10,14 @@
 //! | -5 last tiered | offset -1: there is no second tier |
 //! | 0 and up | the first record, by offset, whose timestamp is at or after it; -1, -1 without error when there is none |
 //!
-//! A partition that is named twice is INVALID_REQUEST. A failed read is the error of its own
-//! partition; the others are answered.
+//! A partition that is named twice is INVALID_REQUEST, and is answered once. A failed read is the error of
+//! its own partition; the others are answered.
 //!
 //! # Version notes
 //! - 2: isolation level. 4: leader epochs. 7: -3. 8: -4. 9: -5. A special timestamp that the
 //!   version does not have is UNSUPPORTED_VERSION, before the topic is looked up.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 
 use kafka_protocol::messages::list_offsets_request::ListOffsetsPartition;
 use kafka_protocol::messages::list_offsets_response::{
@@ -65,14 +65,18 @@ pub(super) async fn answer(context: Context, request: ListOffsetsRequest) -> Lis
     let snapshot = context.log().snapshot();
     let isolation = isolation(request.isolation_level);
     let counts = count_partitions(&request);
+    let mut refused = BTreeSet::new();
     let mut topics = Vec::with_capacity(request.topics.len());
     for topic in &request.topics {
         let mut partitions = Vec::with_capacity(topic.partitions.len());
         for requested in &topic.partitions {
-            let is_unique = counts.get(&(topic.name.as_str(), requested.partition_index)) == Some(&1);
-            let found = match is_unique {
-                true => look_up(&context, &snapshot, &topic.name, requested, isolation).await,
-                false => Err(ErrorCode::InvalidRequest),
+            let place = (topic.name.as_str(), requested.partition_index);
+            let found = if counts.get(&place) == Some(&1) {
+                look_up(&context, &snapshot, &topic.name, requested, isolation).await
+            } else if refused.insert(place) {
+                Err(ErrorCode::InvalidRequest)
+            } else {
+                continue;
             };
             partitions.push(answer_partition(&context, requested.partition_index, found));
         }

@@ -230,8 +230,22 @@ async fn topics_that_cannot_be_created_say_why() {
         assert_eq!(create(&mut client, vec![topic.clone()]).await, [error], "{topic:?}");
     }
     let twice = vec![creatable("twice"), creatable("once"), creatable("twice")];
-    assert_eq!(create(&mut client, twice).await, [INVALID_REQUEST, 0, INVALID_REQUEST]);
-    assert!(gateway.log.snapshot().topic("a").is_none());
+    let request = CreateTopicsRequest::default().with_topics(twice).with_timeout_ms(10_000);
+    let answered = client.call(7, &request).await.topics;
+    let codes: Vec<_> = answered.iter().map(|topic| (topic.name.as_str(), topic.error_code)).collect();
+    assert_eq!(codes, [("twice", INVALID_REQUEST), ("once", 0)]);
+    assert_eq!(answered[0].configs, Some(Vec::new()), "a list without configs, not none");
+    assert!(gateway.log.snapshot().topic("a").is_none() && gateway.log.snapshot().topic("twice").is_none());
+}
+
+#[tokio::test]
+async fn of_a_config_that_is_given_twice_the_last_one_counts() {
+    let gateway = TestGateway::start().await;
+    let mut client = gateway.connect().await;
+    let twice = vec![config("retention.ms", Some("1000")), config("retention.ms", Some("2000"))];
+    assert_eq!(create(&mut client, vec![creatable("t").with_configs(twice)]).await, [0]);
+    let snapshot = gateway.log.snapshot();
+    assert_eq!(snapshot.topic("t").unwrap().config.explicit()["retention.ms"], "2000");
 }
 
 #[tokio::test]
@@ -301,6 +315,30 @@ async fn topics_are_deleted_by_name_and_by_id() {
     assert_eq!(codes, [0, UNKNOWN_TOPIC_ID, INVALID_REQUEST, INVALID_REQUEST]);
     assert_eq!(response.responses[0].name, Some(topic_name("t")));
     assert!(gateway.log.snapshot().topic("t").is_none());
+}
+
+#[tokio::test]
+async fn a_topic_that_is_named_twice_is_not_deleted() {
+    let gateway = TestGateway::start().await;
+    let mut client = gateway.connect().await;
+    client.create_topic("t", 1).await;
+    client.create_topic("u", 1).await;
+    let request = DeleteTopicsRequest::default()
+        .with_topic_names(["t", "u", "t", "none", "none"].map(topic_name).to_vec())
+        .with_timeout_ms(10_000);
+    let response = client.call(5, &request).await;
+    let codes: Vec<_> = response.responses.iter().map(|one| (one.name.clone(), one.error_code)).collect();
+    let named = |name, code| (Some(topic_name(name)), code);
+    assert_eq!(codes, [named("t", INVALID_REQUEST), named("u", 0), named("none", INVALID_REQUEST)]);
+    let id = gateway.log.snapshot().topic("t").unwrap().id.as_uuid();
+    let by_name = DeleteTopicState::default().with_name(Some(topic_name("t")));
+    let by_id = DeleteTopicState::default().with_name(None).with_topic_id(id);
+    let topics = vec![by_name, by_id];
+    let request = DeleteTopicsRequest::default().with_topics(topics).with_timeout_ms(10_000);
+    let response = client.call(6, &request).await;
+    let [refused] = &response.responses[..] else { panic!("answered once: {response:?}") };
+    assert_eq!(refused.error_code, INVALID_REQUEST);
+    assert!(gateway.log.snapshot().topic("t").is_some());
 }
 
 #[tokio::test]
@@ -377,6 +415,7 @@ async fn configs_are_described_whole_or_by_key() {
         resource(4, "7", None),
         resource(99, "t", None),
         resource(2, "t", None),
+        resource(4, "", None),
     ];
     for version in 1..=4 {
         let request = DescribeConfigsRequest::default()
@@ -385,7 +424,7 @@ async fn configs_are_described_whole_or_by_key() {
             .with_include_documentation(version >= 3);
         let results = client.call(version, &request).await.results;
         let codes: Vec<_> = results.iter().map(|result| result.error_code).collect();
-        assert_eq!(codes, [0, 0, UNKNOWN_TOPIC_OR_PARTITION, 0, INVALID_REQUEST, INVALID_REQUEST]);
+        assert_eq!(codes, [0, 0, UNKNOWN_TOPIC_OR_PARTITION, 0, INVALID_REQUEST, INVALID_REQUEST, 0]);
         assert!(results[0].configs.len() > 20);
         let [policy] = &results[1].configs[..] else { panic!("one config") };
         assert_eq!((policy.value.as_deref(), policy.config_source), (Some("delete"), 5));
@@ -393,5 +432,6 @@ async fn configs_are_described_whole_or_by_key() {
         let has_documentation = policy.documentation.as_deref().is_some_and(|text| !text.is_empty());
         assert_eq!((&*policy.synonyms[0].name, has_documentation), ("log.cleanup.policy", version >= 3));
         assert!(results[3].configs.iter().any(|one| &*one.name == "num.partitions" && one.read_only));
+        assert_eq!(results[6].configs, [], "nothing was altered for all brokers");
     }
 }
