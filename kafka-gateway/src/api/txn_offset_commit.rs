@@ -2,10 +2,11 @@
 //!
 //! # Behavior
 //! - Durable when it is answered, and visible when the transaction is committed, unless the group has
-//!   committed another one since. The group must have
-//!   been added by AddOffsetsToTxn: INVALID_TXN_STATE otherwise.
+//!   committed another one since. The group must have been added by AddOffsetsToTxn: INVALID_TXN_STATE
+//!   otherwise.
 //! - Members commit in their generation, as in OffsetCommit; who names neither member nor generation
-//!   is not asked. A rebalance refuses nothing: the transaction decides.
+//!   is not asked. A rebalance refuses nothing: the transaction decides. In a group that has no members
+//!   everybody is UNKNOWN_MEMBER_ID, which aborts the transaction and not the producer.
 //! - A partition that does not exist is UNKNOWN_TOPIC_OR_PARTITION, metadata that is too long
 //!   OFFSET_METADATA_TOO_LARGE, each for its partition; all others are kept.
 //!
@@ -77,8 +78,8 @@ async fn check_member(context: &Context, request: &TxnOffsetCommitRequest) -> Re
     match context.step_group(&request.group_id, commit).await {
         // The member is one of this generation, which is all that is asked here.
         Reply::Failed(GroupError::RebalanceInProgress) => Ok(()),
-        // What a producer takes for the end of its membership.
-        Reply::Failed(GroupError::GroupNotFound) => Err(ErrorCode::IllegalGeneration),
+        // For Kafka there is a group once offsets of it are pending, and the member is what is not known.
+        Reply::Failed(GroupError::GroupNotFound) => Err(ErrorCode::UnknownMemberId),
         Reply::Failed(error) => Err(ErrorCode::from(error)),
         _ => Ok(()),
     }

@@ -30,6 +30,7 @@ use strandline_storage::seam::Seams;
 use crate::support::*;
 
 const UNKNOWN_TOPIC_OR_PARTITION: i16 = 3;
+const UNKNOWN_MEMBER_ID: i16 = 25;
 const INVALID_REQUEST: i16 = 42;
 const INVALID_PRODUCER_EPOCH: i16 = 47;
 const INVALID_TXN_STATE: i16 = 48;
@@ -350,6 +351,9 @@ async fn offsets_are_committed_with_their_transaction() {
     for (offset, committed) in [(5, false), (8, true)] {
         assert_eq!(client.call(3, &add).await.error_code, 0);
         assert_eq!(codes(&mut client, 4, offset).await, [0, UNKNOWN_TOPIC_OR_PARTITION]);
+        let nobody = commit(99).with_member_id(StrBytes::from_static_str("nobody")).with_generation_id(5);
+        let refused = client.call(4, &nobody).await.topics.remove(0);
+        assert!(refused.partitions.iter().all(|partition| partition.error_code == UNKNOWN_MEMBER_ID));
         let snapshot = gateway.log.snapshot();
         assert!(snapshot.has_pending_offset("g", partition));
         assert_eq!(snapshot.committed_offset("g", partition), None);
