@@ -16,7 +16,8 @@
 //! # Version notes
 //! - 0 to 2 are advertised and not served: clients only use them to see that codecs are known.
 //! - Before 7, zstd is UNSUPPORTED_COMPRESSION_TYPE.
-//! - 5: log start offset, also where the log refused a batch for its records. 8: error messages, and the records that a batch was refused for.
+//! - 5: log start offset, also where the log refused a batch for its records. 8: error messages, and the
+//!   records that a batch was refused for.
 //! - 13: topics by id; an unknown one is UNKNOWN_TOPIC_ID.
 
 use std::collections::BTreeMap;
