@@ -77,13 +77,18 @@ pub struct LogStats {
 /// A log that is open. Copies share it.
 #[derive(Clone, Debug)]
 pub struct Log {
+    inner: Arc<Inner>,
+}
+
+#[derive(Debug)]
+struct Inner {
     /// By number; at least one.
-    shards: Arc<[Shard]>,
+    shards: Box<[Shard]>,
     environment: Environment,
-    settings: Arc<LogSettings>,
-    checks: Arc<Checks>,
+    settings: LogSettings,
+    checks: Checks,
     /// Somebody is about to bring the copies of topics in line.
-    aligns: Arc<AtomicBool>,
+    aligns: AtomicBool,
 }
 
 impl Log {
@@ -139,14 +144,14 @@ impl Log {
         Ok(Self::new([first].into_iter().chain(others).collect(), environment, settings))
     }
 
-    fn new(shards: Arc<[Shard]>, environment: Environment, settings: LogSettings) -> Self {
-        let settings = Arc::new(settings);
-        Self { shards, environment, settings, checks: Arc::default(), aligns: Arc::default() }
+    fn new(shards: Box<[Shard]>, environment: Environment, settings: LogSettings) -> Self {
+        let (checks, aligns) = (Checks::default(), AtomicBool::default());
+        Self { inner: Arc::new(Inner { shards, environment, settings, checks, aligns }) }
     }
 
     /// One consistent state of each shard. What was acked before is in it.
     pub fn snapshot(&self) -> Snapshot {
-        Snapshot::new(&self.shards)
+        Snapshot::new(&self.inner.shards)
     }
 
     /// The same for ever, and for all processes on one store.
@@ -156,22 +161,22 @@ impl Log {
 
     /// Where the log is, as a person would write it: a directory or a URL.
     pub fn location(&self) -> &str {
-        self.environment.store.location()
+        self.inner.environment.store.location()
     }
 
     pub fn seams(&self) -> &Seams {
-        &self.environment.seams
+        &self.inner.environment.seams
     }
 
     pub fn settings(&self) -> &LogSettings {
-        &self.settings
+        &self.inner.settings
     }
 
     /// Checks batches and queues them; resolves when they are queued, and waits there while too many
     /// bytes are pending. Calls that are made one after the other keep their order per partition.
     /// Dropping the result does not take the batches back.
     pub async fn submit(&self, appends: Vec<PartitionAppend>) -> PendingAppend {
-        submit(&self.shards, &self.checks, appends).await
+        submit(&self.inner.shards, &self.inner.checks, appends).await
     }
 
     /// Appends batches; resolves when each is durable or refused, in the order of the input.
@@ -191,7 +196,7 @@ impl Log {
 
     /// Whether a topic could be created, without creating it.
     pub fn check_create_topic(&self, topic: &CreateTopic) -> Result<(), CreateTopicError> {
-        change::check_new_topic(topic, &self.first().shared.durable(), &self.settings)
+        change::check_new_topic(topic, &self.first().shared.durable(), &self.inner.settings)
     }
 
     /// Deletes a topic with its records, committed offsets and schemas.
@@ -219,7 +224,7 @@ impl Log {
         let mut results = vec![Ok(0); count];
         for (shard, part) in self.by_shard(before, |(id, _)| *id) {
             let (places, before): (Vec<_>, Vec<_>) = part.into_iter().unzip();
-            let deleted = self.shards[shard].change(change::delete_records(before)).await?;
+            let deleted = self.inner.shards[shard].change(change::delete_records(before)).await?;
             places.into_iter().zip(deleted).for_each(|(place, result)| results[place] = result);
         }
         Ok(results)
@@ -254,7 +259,7 @@ impl Log {
         partition_count: i32,
     ) -> Result<(), AddPartitionsError> {
         let state = self.first().shared.durable();
-        change::check_more_partitions(topic_id, partition_count, &state, &self.settings).map(drop)
+        change::check_more_partitions(topic_id, partition_count, &state, &self.inner.settings).map(drop)
     }
 
     /// Commits offsets of a group, each accepted or refused for itself, all accepted ones together.
@@ -312,7 +317,7 @@ impl Log {
             .split(|partition| state.shard_of(partition), |group| ShardId(self.group_place(group) as u32));
         let (mut all_places, mut commits) = (Vec::new(), Vec::new());
         for (shard, TransactionPart { transaction, places }) in parts {
-            let shard = &self.shards[shard.0 as usize];
+            let shard = &self.inner.shards[shard.0 as usize];
             all_places.push(places);
             commits.push(shard.commit(|answer| transaction.into_job(answer)));
         }
@@ -338,17 +343,18 @@ impl Log {
         T: Send + 'static,
         E: From<WriteError> + Send + 'static,
     {
-        let knows = |shard: usize| self.shards[shard].shared.durable().transactional_ids.get(name).is_some();
-        let place = place_of(name, self.shards.len(), knows);
+        let knows =
+            |shard: usize| self.inner.shards[shard].shared.durable().transactional_ids.get(name).is_some();
+        let place = place_of(name, self.inner.shards.len(), knows);
         let log = self.clone();
         let holds = move |group: &str| log.group_place(group) == place;
-        self.shards[place].commit(|answer| update_job(name.to_owned(), holds, decide, answer)).await
+        self.inner.shards[place].commit(|answer| update_job(name.to_owned(), holds, decide, answer)).await
     }
 
     /// Wakes when something happens to one of these partitions. Register first and look at a
     /// snapshot then, and nothing is missed.
     pub fn changes(&self, partitions: &[TopicPartition]) -> Changes {
-        self.environment.changes.register(partitions)
+        self.inner.environment.changes.register(partitions)
     }
 
     /// Counts changes of topics, configs and schemas.
@@ -366,27 +372,27 @@ impl Log {
             Health::Fenced { .. } => 4,
             Health::Failed { .. } => 5,
         };
-        let healths = self.shards.iter().map(Shard::health);
+        let healths = self.inner.shards.iter().map(Shard::health);
         healths.max_by_key(rank).expect("a log has at least one shard")
     }
 
     /// Resolves when a shard takes no more writes, for good, with the reason.
     pub async fn stopped(&self) -> Health {
-        let stopped = self.shards.iter().map(|shard| Box::pin(shard.stopped()));
+        let stopped = self.inner.shards.iter().map(|shard| Box::pin(shard.stopped()));
         select_all(stopped).await.0
     }
 
     pub fn stats(&self) -> LogStats {
-        let pending = &self.environment.pending;
-        let cache = &self.environment.cache;
+        let pending = &self.inner.environment.pending;
+        let cache = &self.inner.environment.cache;
         let mut stats = LogStats {
             cache_bytes: cache.bytes(),
             cache_hits: cache.hits(),
             cache_misses: cache.misses(),
-            pending_bytes: (self.settings.pending_bytes_max - pending.available_permits()) as u64,
+            pending_bytes: (self.inner.settings.pending_bytes_max - pending.available_permits()) as u64,
             ..LogStats::default()
         };
-        for shard in self.shards.iter() {
+        for shard in self.inner.shards.iter() {
             let state = shard.shared.durable();
             stats.wal_objects += state.wal_objects;
             stats.wal_bytes += state.wal_bytes;
@@ -397,44 +403,46 @@ impl Log {
 
     /// Compacts all of the WAL into segments, and merges what is due, now.
     pub async fn compact_now(&self) -> Result<(), MaintenanceError> {
-        try_join_all(self.shards.iter().map(|shard| shard.maintain(Request::Compact))).await.map(drop)
+        try_join_all(self.inner.shards.iter().map(|shard| shard.maintain(Request::Compact))).await.map(drop)
     }
 
     /// Writes a checkpoint now.
     pub async fn checkpoint_now(&self) -> Result<(), MaintenanceError> {
-        try_join_all(self.shards.iter().map(|shard| shard.maintain(Request::Checkpoint))).await.map(drop)
+        try_join_all(self.inner.shards.iter().map(|shard| shard.maintain(Request::Checkpoint)))
+            .await
+            .map(drop)
     }
 
     /// Deletes now what may be deleted by now.
     pub async fn collect_now(&self) -> Result<(), MaintenanceError> {
-        try_join_all(self.shards.iter().map(|shard| shard.maintain(Request::Collect))).await.map(drop)
+        try_join_all(self.inner.shards.iter().map(|shard| shard.maintain(Request::Collect))).await.map(drop)
     }
 
     /// Refuses new writes, and resolves when what was pending is durable and a checkpoint of it is
     /// written, as far as the store lets it.
     pub async fn close(&self) {
-        join_all(self.shards.iter().map(Shard::close)).await;
+        join_all(self.inner.shards.iter().map(Shard::close)).await;
     }
 
     pub(super) fn shard(&self, shard: ShardId) -> Option<&Shard> {
-        self.shards.get(shard.0 as usize)
+        self.inner.shards.get(shard.0 as usize)
     }
 
     fn first(&self) -> &Shard {
-        &self.shards[0]
+        &self.inner.shards[0]
     }
 
     fn shard_count(&self) -> u32 {
-        self.shards.len() as u32
+        self.inner.shards.len() as u32
     }
 
     fn group_shard(&self, group: &str) -> &Shard {
-        &self.shards[self.group_place(group)]
+        &self.inner.shards[self.group_place(group)]
     }
 
     fn group_place(&self, group: &str) -> usize {
-        let knows = |shard: usize| self.shards[shard].shared.durable().knows_group(group);
-        place_of(group, self.shards.len(), knows)
+        let knows = |shard: usize| self.inner.shards[shard].shared.durable().knows_group(group);
+        place_of(group, self.inner.shards.len(), knows)
     }
 
     /// Sorts parts of a request by the shards of their partitions; each keeps its place in the request.
@@ -462,32 +470,32 @@ impl Log {
     /// Brings the copies of topics in line with shard 0, of some or of all.
     async fn align_topics(&self, topics: Option<Vec<TopicId>>) -> Result<(), WriteError> {
         let first = &self.first().shared;
-        let copies = self.shards[1..].iter();
+        let copies = self.inner.shards[1..].iter();
         let aligned = copies.map(|shard| shard.change(align(topics.clone(), first.clone())));
         try_join_all(aligned).await.map(drop)
     }
 
     /// A copy could not be changed: all are brought in line as soon as their shards take writes again.
     fn align_later(&self) {
-        if self.aligns.swap(true, Ordering::AcqRel) {
+        if self.inner.aligns.swap(true, Ordering::AcqRel) {
             return;
         }
         let log = self.clone();
         tokio::spawn(async move {
-            let mut backoff = Backoff::new(&*log.environment.seams.clock);
+            let mut backoff = Backoff::new(&*log.inner.environment.seams.clock);
             while !log.health().is_stopped() {
                 backoff.wait().await;
-                log.aligns.store(false, Ordering::Release);
+                log.inner.aligns.store(false, Ordering::Release);
                 if log.align_topics(None).await.is_ok() {
                     return;
                 }
-                log.aligns.store(true, Ordering::Release);
+                log.inner.aligns.store(true, Ordering::Release);
             }
         });
     }
 
     fn not_aligned(&self, error: &WriteError) -> OpenError {
-        let location = self.environment.store.location().to_owned();
+        let location = self.inner.environment.store.location().to_owned();
         let (key, reason) = (self.first().shared.keys.epochs(), error.to_string());
         OpenError::Store { location, source: StoreError::Unavailable { key, reason } }
     }

@@ -1,22 +1,23 @@
 //! Stores that earlier format versions wrote, kept with the source: every later build has to open them
 //! and find the same in them. And the other way round: a store of a newer version is refused.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::time::Duration;
 
 use bytes::Bytes;
-use strandline_storage::format::event::TransactionResult;
+use strandline_storage::format::event::{ClassicGroup, ClassicMember, TransactionResult};
 use strandline_storage::format::{
     BatchBuilder, BatchKind, BatchOptions, Cluster, Compression, DecompressionBudget, FORMAT_VERSION,
-    ProducerIdentity, Records, decode_cluster, encode_cluster,
+    Producer, ProducerIdentity, Records, TransactionState, TransactionalId, decode_cluster, encode_cluster,
 };
 use strandline_storage::ids::TopicPartition;
 use strandline_storage::log::verify::verify;
 use strandline_storage::log::{
-    CreateTopic, EndTransaction, FetchOptions, FirstBatch, Isolation, Log, LogSettings, MaintenanceSettings,
-    OffsetCommit, OpenError, PartitionAppend,
+    CreateTopic, Decision, EndTransaction, FetchOptions, FirstBatch, GroupBody, GroupChange, Isolation, Log,
+    LogSettings, MaintenanceSettings, OffsetCommit, OpenError, PartitionAppend, TransactionalIdChange,
+    TransactionalIdView, WriteError,
 };
 use strandline_storage::object::{DurableLocal, LogStore, OpenError as LocationError};
 use strandline_storage::seam::Seams;
@@ -123,6 +124,8 @@ async fn write(root: &Path) {
     append(&log, other, of_producer(7, BatchKind::Plain), &["once"]).await;
     log.compact_now().await.expect("it is compacted");
     log.checkpoint_now().await.expect("it is written");
+    coordinate(&log, "before").await;
+    log.checkpoint_now().await.expect("it is written");
     let ledger = create(&log, "ledger", 1, &[("retention.ms", "-1")]).await;
     append(&log, ledger, of_producer(20, BatchKind::Transactional), &["committed"]).await;
     append(&log, ledger, of_producer(21, BatchKind::Transactional), &["aborted"]).await;
@@ -141,7 +144,57 @@ async fn write(root: &Path) {
         .await
         .expect("the log takes it");
     append(&log, events, plain(), &["tail"]).await;
+    coordinate(&log, "after").await;
     // Ended without a checkpoint, as by a crash.
+}
+
+/// A group and a transactional id of a name: since version 3.
+async fn coordinate(log: &Log, name: &str) {
+    let member = ClassicMember {
+        member_id: format!("member-{name}"),
+        instance_id: Some("static".to_owned()),
+        assignment: Bytes::from_static(b"assigned"),
+        ..ClassicMember::default()
+    };
+    let group = ClassicGroup {
+        protocol_type: "consumer".to_owned(),
+        protocol: "range".to_owned(),
+        leader: member.member_id.clone(),
+        generation: 3,
+        empty_since_ms: None,
+        members: vec![member],
+    };
+    log.change_group(name, 0, GroupChange::Classic(group)).await.expect("the log takes it");
+    let transactional_id = TransactionalId {
+        name: name.to_owned(),
+        producer: Producer { producer_id: 40, producer_epoch: 2 },
+        previous: None,
+        timeout_ms: 60_000,
+        state: TransactionState::CompleteCommit,
+        partitions: BTreeSet::new(),
+        groups: BTreeMap::new(),
+        started_at_ms: None,
+        updated_at_ms: T,
+    };
+    let change = TransactionalIdChange::Put(transactional_id);
+    let decide = |_: &TransactionalIdView<'_>| Ok::<_, WriteError>(Decision { answer: (), change });
+    log.update_transactional_id(name, decide).await.expect("the log takes it");
+}
+
+fn check_coordinated(log: &Log, name: &str) {
+    let snapshot = log.snapshot();
+    let GroupBody::Classic(group) = &snapshot.group(name).expect("the group is there").body else {
+        panic!("the group is of the classic protocol");
+    };
+    let member = &group.members[0];
+    assert_eq!((group.generation, group.leader.clone()), (3, format!("member-{name}")));
+    assert_eq!((member.instance_id.as_deref(), &member.assignment[..]), (Some("static"), &b"assigned"[..]));
+    let transactional_id = snapshot.transactional_id(name).expect("it is there");
+    assert_eq!(transactional_id.producer, Producer { producer_id: 40, producer_epoch: 2 });
+    assert_eq!(
+        (transactional_id.state, transactional_id.timeout_ms),
+        (TransactionState::CompleteCommit, 60_000)
+    );
 }
 
 /// Offsets and values that a reader of an isolation gets; markers have no value.
@@ -165,7 +218,7 @@ async fn read(log: &Log, id: TopicPartition, isolation: Isolation) -> Vec<(i64, 
     records
 }
 
-async fn check(root: &Path) {
+async fn check(root: &Path, version: u16) {
     let report = {
         let store: Arc<dyn LogStore> = Arc::new(DurableLocal::open_read_only(root).expect("it is there"));
         verify(&store, &LogSettings::default(), &Seams::system(), &mut |_| {}).await.expect("it can be read")
@@ -201,6 +254,10 @@ async fn check(root: &Path) {
         0,
         "a duplicate is known"
     );
+    if version >= 3 {
+        ["before", "after"].iter().for_each(|name| check_coordinated(&log, name));
+        assert_eq!(snapshot.shard_stats().len(), 3);
+    }
     end(&log, 22, TransactionResult::Commit, ledger).await;
     log.compact_now().await.expect("it is compacted");
     assert_eq!(read(&log, events, Isolation::ReadCommitted).await, expected);
@@ -213,7 +270,7 @@ async fn a_store_of_every_format_opens_with_everything_in_it() {
     for version in 2..=FORMAT_VERSION {
         let directory = tempfile::tempdir().expect("a temporary directory");
         copy(&golden(version), directory.path());
-        check(directory.path()).await;
+        check(directory.path(), version).await;
     }
 }
 
@@ -221,7 +278,7 @@ async fn a_store_of_every_format_opens_with_everything_in_it() {
 async fn what_this_build_writes_has_everything_in_it() {
     let directory = tempfile::tempdir().expect("a temporary directory");
     write(directory.path()).await;
-    check(directory.path()).await;
+    check(directory.path(), FORMAT_VERSION).await;
 }
 
 /// Wrote the golden store; it is never written again.

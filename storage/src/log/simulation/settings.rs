@@ -12,11 +12,12 @@ use crate::log::{LogSettings, MaintenanceSettings};
 pub(super) fn draw_settings(rng: &mut StdRng, wrong_rule: Option<WrongRule>) -> LogSettings {
     // Half of the runs read everything from the store.
     let memory = if rng.random_bool(0.5) { 0 } else { 1 << 20 };
-    // Most logs have one shard.
-    let shards = if rng.random_bool(0.25) { rng.random_range(2..=3) } else { 1 };
+    let maintenance = draw_maintenance(rng);
+    // Most logs have one shard, and so do those whose rules are broken: each rule is one of a shard.
+    let is_spread = rng.random_bool(0.25) && wrong_rule.is_none();
     LogSettings {
-        shards,
-        maintenance: draw_maintenance(rng),
+        shards: if is_spread { 3 } else { 1 },
+        maintenance,
         tail_bytes_max: memory,
         cache_bytes_max: memory,
         node: "simulated".to_owned(),
