@@ -194,6 +194,8 @@ pub enum OpenError {
     MissingObject { location: String, key: String },
     #[error("{location}: epoch {writer_epoch} was claimed by another process at the same time: {by}")]
     Claimed { location: String, writer_epoch: u64, by: String },
+    #[error("{location}: another process took the log over while it was opened: {by}")]
+    Overtaken { location: String, by: String },
     #[error("{location}: a newer process owns the log (epoch {writer_epoch})")]
     Superseded { location: String, writer_epoch: u64 },
     #[error("{location}: object {key} does not follow the one before it ({before})")]

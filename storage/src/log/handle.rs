@@ -113,8 +113,10 @@ impl Log {
         }
         let environment = Environment::new(store, settings.clone(), seams, count);
         let first = Shard::open(environment.clone(), ShardId(0)).await?;
-        // Of two processes that open at a time, the one that lost shard 0 leaves the others alone.
-        first.check_still_owned().await?;
+        if count > 1 {
+            // Of two processes that open at a time, the one that lost shard 0 leaves the others alone.
+            first.check_still_owned().await?;
+        }
         let others = (1..count).map(|shard| Shard::open(environment.clone(), ShardId(shard)));
         let others = try_join_all(others).await?;
         if count > 1 {
@@ -496,6 +498,9 @@ impl Log {
 
     fn not_aligned(&self, error: &WriteError) -> OpenError {
         let location = self.inner.environment.store.location().to_owned();
+        if let WriteError::Fenced { by } = error {
+            return OpenError::Overtaken { location, by: by.clone() };
+        }
         let (key, reason) = (self.first().shared.keys.epochs(), error.to_string());
         OpenError::Store { location, source: StoreError::Unavailable { key, reason } }
     }

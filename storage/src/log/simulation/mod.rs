@@ -110,7 +110,7 @@ pub(super) async fn is_overtaken(
     };
     let newest = walker.checkpoints().await?.last().copied();
     let fence = fence.map(|end| WalPosition { writer_epoch: end.writer_epoch, seq: end.end_seq });
-    Ok(fence.is_some_and(|fence| newest > Some(fence)))
+    Ok(right && fence.is_some_and(|fence| newest > Some(fence)))
 }
 
 /// The same for an open for reading.

@@ -346,7 +346,12 @@ impl World {
         });
         let store = self.new_store()?;
         let seams = self.process_seams(&store, Role::Writer);
-        match Log::open(Arc::new(store.clone()), self.settings.clone(), seams).await {
+        let opening = Log::open(Arc::new(store.clone()), self.settings.clone(), seams);
+        let Some(opened) = self.unless_crashed(&store, opening).await else {
+            self.count("crashed while opening");
+            return Ok(());
+        };
+        match opened {
             Ok(log) => {
                 let process = Process { number, log, store };
                 self.delete_fences().await;
@@ -359,13 +364,28 @@ impl World {
                 self.count("opened");
                 self.create_topics(&process).await
             }
-            Err(OpenError::Claimed { .. } | OpenError::Superseded { .. }) => {
+            Err(OpenError::Claimed { .. } | OpenError::Superseded { .. } | OpenError::Overtaken { .. }) => {
                 self.count("refused opens");
                 Ok(())
             }
             // The power has failed again.
             Err(OpenError::Store { .. }) if matches!(self.backend, Backend::Local(_)) => Ok(()),
             Err(error) => Err(format!("open fails: {error}")),
+        }
+    }
+
+    /// What comes of it, unless its process crashes: nothing answers there any more.
+    async fn unless_crashed<T>(&self, store: &SimStore, work: impl Future<Output = T>) -> Option<T> {
+        let mut work = std::pin::pin!(work);
+        loop {
+            tokio::select! {
+                biased;
+                done = &mut work => return Some(done),
+                () = self.seams.clock.sleep(Duration::from_secs(1)) => {}
+            }
+            if store.is_crashed() {
+                return None;
+            }
         }
     }
 

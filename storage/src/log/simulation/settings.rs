@@ -12,7 +12,13 @@ use crate::log::{LogSettings, MaintenanceSettings};
 pub(super) fn draw_settings(rng: &mut StdRng, wrong_rule: Option<WrongRule>) -> LogSettings {
     // Half of the runs read everything from the store.
     let memory = if rng.random_bool(0.5) { 0 } else { 1 << 20 };
-    let maintenance = draw_maintenance(rng);
+    let mut maintenance = draw_maintenance(rng);
+    if wrong_rule.is_some_and(WrongRule::forgets_to_ask) {
+        // The more an owner deletes while another one opens, the sooner it shows.
+        maintenance.checkpoint_wal_objects = Some(4);
+        maintenance.checkpoints_kept = 1;
+        maintenance.wal_delete_delay = Duration::ZERO;
+    }
     // Most logs have one shard, and so do those whose rules are broken: each rule is one of a shard.
     let is_spread = rng.random_bool(0.25) && wrong_rule.is_none();
     LogSettings {

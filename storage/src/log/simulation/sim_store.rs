@@ -129,14 +129,17 @@ impl SimStore {
     }
 
     fn note_claim(&self, key: &str) {
-        if key.contains("/epochs/") {
+        let Some((shard, _)) = key.split_once("/epochs/") else { return };
+        // Whoever claims a log begins with its first shard.
+        if shard == "shards/0" {
             let claim = self.requests.claims.fetch_add(1, Ordering::Relaxed) + 1;
             self.process.claim.store(claim, Ordering::Relaxed);
-            let mut claimed = lock(&self.process.claimed);
-            claimed.insert(key.to_owned());
-            if claimed.len() as u64 > 1 + self.process.failures.load(Ordering::Relaxed) {
-                self.requests.failed_by_itself.store(true, Ordering::Relaxed);
-            }
+        }
+        let mut claimed = lock(&self.process.claimed);
+        claimed.insert(key.to_owned());
+        let of_shard = claimed.iter().filter(|claim| claim.starts_with(&format!("{shard}/"))).count();
+        if of_shard as u64 > 1 + self.process.failures.load(Ordering::Relaxed) {
+            self.requests.failed_by_itself.store(true, Ordering::Relaxed);
         }
     }
 
