@@ -24,6 +24,7 @@ use super::error::{
 };
 use super::group_change::{self, GroupChange};
 use super::health::Health;
+use super::keys::ShardKeys;
 use super::maintenance::Request;
 use super::open;
 use super::placement::place_of;
@@ -113,6 +114,7 @@ impl Log {
         }
         let environment = Environment::new(store, settings.clone(), seams, count);
         let first = Shard::open(environment.clone(), ShardId(0)).await?;
+        check_placed(&first, found)?;
         if count > 1 {
             // Of two processes that open at a time, the one that lost shard 0 leaves the others alone.
             first.check_still_owned().await?;
@@ -143,6 +145,7 @@ impl Log {
         let others = (1..count).map(|shard| Shard::open_read_only(environment.clone(), ShardId(shard)));
         let others = try_join_all(others).await?;
         let first = Shard::open_read_only(environment.clone(), ShardId(0)).await?;
+        check_placed(&first, count)?;
         Ok(Self::new([first].into_iter().chain(others).collect(), environment, settings))
     }
 
@@ -503,5 +506,20 @@ impl Log {
         }
         let (key, reason) = (self.first().shared.keys.epochs(), error.to_string());
         OpenError::Store { location, source: StoreError::Unavailable { key, reason } }
+    }
+}
+
+/// # Errors
+/// A partition that is in a shard which is not there. Claims are never deleted, so the shard is lost; a
+/// new one in its place would give out its offsets again.
+fn check_placed(first: &Shard, shards: u32) -> Result<(), OpenError> {
+    let state = first.shared.durable();
+    let last = state.topics.values().filter_map(|topic| topic.shards.last()).max();
+    match last.filter(|last| last.0 >= shards) {
+        Some(lost) => {
+            let location = first.shared.store.location().to_owned();
+            Err(OpenError::MissingObject { location, key: ShardKeys::new(lost).epochs() })
+        }
+        None => Ok(()),
     }
 }

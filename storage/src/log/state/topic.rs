@@ -42,6 +42,11 @@ impl Placement {
         usize::try_from(partition).ok().and_then(|index| self.shards.get(index)).copied().unwrap_or_default()
     }
 
+    /// The last of the shards that partitions are in; `None` if all are in shard 0.
+    pub(in crate::log) fn last(&self) -> Option<ShardId> {
+        self.shards.iter().copied().max()
+    }
+
     /// Places new partitions, as the event that adds them says: an empty list puts them in shard 0.
     ///
     /// # Errors

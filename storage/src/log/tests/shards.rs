@@ -7,7 +7,9 @@ use crate::format::event::TransactionResult;
 use crate::format::{PendingOffset, ProducerIdentity};
 use crate::ids::{ShardId, TopicId};
 use crate::log::placement::place_of;
-use crate::log::{EndTransaction, GroupOffsets, Health, OffsetCommit, TopicConfig, WriteError, change};
+use crate::log::{
+    EndTransaction, GroupOffsets, Health, OffsetCommit, OpenError, TopicConfig, WriteError, change,
+};
 
 fn of(shards: u32) -> LogSettings {
     LogSettings { shards, tail_bytes_max: 0, ..LogSettings::default() }
@@ -230,6 +232,29 @@ async fn a_new_owner_fences_every_shard_of_the_old_one() {
     }
     assert!(matches!(old.stopped().await, Health::Fenced { .. }));
     assert!(matches!(old.health(), Health::Fenced { .. }));
+}
+
+#[tokio::test]
+async fn a_shard_that_is_lost_as_a_whole_is_named_and_nothing_is_made_in_its_place() {
+    let store = memory();
+    let log = open_with(&store, of(3)).await;
+    create(&log, "events", 3, &[]).await;
+    log.close().await;
+    drop(log);
+    for object in store.list("shards/2").await.unwrap() {
+        store.delete(&object.key).await.unwrap();
+    }
+    let inner: Arc<dyn LogStore> = store.clone();
+    let refusals = [
+        Log::open(inner.clone(), of(3), Seams::system()).await.unwrap_err(),
+        Log::open(inner.clone(), of(1), Seams::system()).await.unwrap_err(),
+        Log::open_read_only(inner, of(1), Seams::system()).await.unwrap_err(),
+    ];
+    for refusal in refusals {
+        let OpenError::MissingObject { key, .. } = &refusal else { panic!("{refusal}") };
+        assert_eq!(key, "shards/2/epochs");
+    }
+    assert!(store.list("shards/2").await.unwrap().is_empty());
 }
 
 #[tokio::test]
