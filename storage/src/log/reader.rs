@@ -181,6 +181,10 @@ impl BlockReader {
                 return Err(damaged_slice(slice, object.clone(), MISSING.to_owned()));
             }
         };
+        if location.index_length == 0 {
+            // Its index would have the place, and the key in the cache, of the one after it.
+            return Ok(Arc::default());
+        }
         let object = BlockObject::Segment(location.object);
         let key = BlockKey { shard: self.shard, object, position: location.index_position };
         let load = async {
