@@ -8,10 +8,11 @@
 //! Invariant: what a copy is compared with is the durable state of shard 0 at the moment when the
 //! committer of the copy's shard looks, so an older comparison never undoes a newer one.
 
-use std::collections::{BTreeMap, BTreeSet};
+use std::collections::BTreeSet;
 use std::sync::Arc;
 
 use super::change::Change;
+use super::config_change::replace_all;
 use super::error::WriteError;
 use super::shared::Shared;
 use super::state::{ShardState, Topic};
@@ -76,14 +77,8 @@ fn difference(topic: &Topic, copy: &Topic) -> Vec<Event> {
         let partition_count = topic.partition_count;
         events.push(Event::PartitionsAdded(PartitionsAdded { topic_id: topic.id, partition_count, shards }));
     }
-    let (wanted, found) = (topic.config.explicit(), copy.config.explicit());
-    let set = wanted.iter().filter(|(key, value)| found.get(*key) != Some(value));
-    let reset = found.keys().filter(|key| !wanted.contains_key(*key));
-    let configs: BTreeMap<_, _> = set
-        .map(|(key, value)| (key.clone(), Some(value.clone())))
-        .chain(reset.map(|key| (key.clone(), None)))
-        .collect();
-    if !configs.is_empty() {
+    if topic.config.explicit() != copy.config.explicit() {
+        let configs = replace_all(topic.config.explicit(), &copy.config).into_iter().collect();
         events.push(Event::TopicConfigSet(TopicConfigSet { topic_id: topic.id, configs }));
     }
     events

@@ -44,7 +44,11 @@ impl ConfigChanges {
     }
 }
 
-fn replace_all(values: &BTreeMap<String, String>, config: &TopicConfig) -> Vec<(String, Option<String>)> {
+/// What makes a configuration have these values and no others.
+pub(super) fn replace_all(
+    values: &BTreeMap<String, String>,
+    config: &TopicConfig,
+) -> Vec<(String, Option<String>)> {
     let removed = config.explicit().keys().filter(|key| !values.contains_key(*key));
     let removed = removed.map(|key| (key.clone(), None));
     removed.chain(values.iter().map(|(key, value)| (key.clone(), Some(value.clone())))).collect()

@@ -94,7 +94,8 @@ pub(super) async fn open(
         }
         break closed?;
     };
-    opener.check_still_newest(writer_epoch).await?;
+    // If a newer epoch was claimed meanwhile, its owner may have fenced what we walked.
+    check_newest(&opener.walker, writer_epoch).await?;
     opener.walker.sync_unproven().await?;
     opener.write_format(&cluster_id.1).await?;
     opener.write_open_record(writer_epoch, closed).await?;
@@ -409,14 +410,6 @@ impl Opener<'_> {
         }
     }
 
-    /// If a newer epoch was claimed meanwhile, its owner may have fenced what we walked.
-    async fn check_still_newest(&self, writer_epoch: u64) -> Result<(), OpenError> {
-        match self.walker.claimed_epochs().await?.last() {
-            Some(newest) if *newest > writer_epoch => Err(self.superseded(*newest)),
-            _ => Ok(()),
-        }
-    }
-
     /// Writes (epoch, 0), which says where each older epoch ended.
     async fn write_open_record(
         &mut self,
@@ -460,7 +453,18 @@ impl Opener<'_> {
     }
 
     fn superseded(&self, writer_epoch: u64) -> OpenError {
-        OpenError::Superseded { location: self.walker.location(), writer_epoch }
+        superseded(&self.walker, writer_epoch)
+    }
+}
+
+fn superseded(walker: &Walker, writer_epoch: u64) -> OpenError {
+    OpenError::Superseded { location: walker.location(), writer_epoch }
+}
+
+async fn check_newest(walker: &Walker, writer_epoch: u64) -> Result<(), OpenError> {
+    match walker.claimed_epochs().await?.last() {
+        Some(newest) if *newest > writer_epoch => Err(superseded(walker, *newest)),
+        _ => Ok(()),
     }
 }
 
@@ -468,12 +472,7 @@ impl Opener<'_> {
 /// Another process has claimed the shard since the epoch was claimed.
 pub(super) async fn check_still_newest(shared: &Shared, writer_epoch: u64) -> Result<(), OpenError> {
     let walker = new_walker(&shared.store, shared.shard, &shared.settings, &shared.seams);
-    match walker.claimed_epochs().await?.last() {
-        Some(newest) if *newest > writer_epoch => {
-            Err(OpenError::Superseded { location: walker.location(), writer_epoch: *newest })
-        }
-        _ => Ok(()),
-    }
+    check_newest(&walker, writer_epoch).await
 }
 
 /// How many shards the log has: they are numbered from 0.

@@ -2,6 +2,7 @@
 //! their partitions.
 
 use std::pin::Pin;
+use std::sync::Arc;
 use std::task::{Context, Poll};
 
 use tokio::sync::{Semaphore, oneshot};
@@ -9,7 +10,9 @@ use tokio::sync::{Semaphore, oneshot};
 use super::append::{Appended, PartitionAppend, PreparedBatch};
 use super::committer::AppendResults;
 use super::error::{AppendError, WriteError};
+use super::pinned::PinnedState;
 use super::shard::Shard;
+use super::shared::Shared;
 use super::state::ShardState;
 use crate::format::{BatchHeader, Compression, DecompressionBudget};
 
@@ -35,10 +38,13 @@ pub(super) async fn submit(
     checks: &Checks,
     appends: Vec<PartitionAppend>,
 ) -> PendingAppend {
+    // One state for all of it: a topic that a check finds is then found here as well.
     let state = shards[0].shared.durable();
     let mut pending = PendingAppend::new(appends.len());
     let mut parts: Vec<Part> = shards.iter().map(|_| Part::default()).collect();
-    for (place, batch) in checks.prepare(&shards[0], appends).await.into_iter().enumerate() {
+    for (place, batch) in
+        checks.prepare(&shards[0].shared, state.clone(), appends).await.into_iter().enumerate()
+    {
         match batch {
             Ok(batch) => {
                 let part = &mut parts[state.shard_of(batch.topic_partition).0 as usize];
@@ -71,15 +77,16 @@ struct Part {
 impl Checks {
     /// Checks batches against the configuration of their topics. Work that would keep other tasks from
     /// running for long goes to a thread of its own.
-    async fn prepare(&self, first: &Shard, appends: Vec<PartitionAppend>) -> Prepared {
-        let state = first.shared.durable();
+    async fn prepare(
+        &self,
+        shared: &Shared,
+        state: Arc<PinnedState>,
+        appends: Vec<PartitionAppend>,
+    ) -> Prepared {
         let is_long = takes_long(&state, &appends);
-        let check = {
-            let shared = first.shared.clone();
-            let now_ms = shared.seams.clock.now_ms();
-            let budget = DecompressionBudget::new(shared.settings.decompressed_bytes_max);
-            move |appends| check_all(&state, now_ms, budget, appends)
-        };
+        let now_ms = shared.seams.clock.now_ms();
+        let budget = DecompressionBudget::new(shared.settings.decompressed_bytes_max);
+        let check = move |appends| check_all(&state, now_ms, budget, appends);
         if !is_long {
             return check(appends);
         }
