@@ -2,6 +2,10 @@
 
 KAFKA_SECONDS=60
 APACHE_KAFKA_PID=
+# How its machine is run: by default small and quickly started, not fast.
+KAFKA_MACHINE=(-XX:TieredStopAtLevel=1 -Xmx512m)
+# Lines beside its usual settings.
+KAFKA_SETTINGS=()
 
 # free_ports COUNT: that many ports that nobody listens on.
 free_ports() {
@@ -30,6 +34,7 @@ transaction.state.log.min.isr=1
 transaction.state.log.num.partitions=4
 group.initial.rebalance.delay.ms=0
 PROPERTIES
+    printf '%s\n' "${KAFKA_SETTINGS[@]}"
 }
 
 # java_class CLASS ARGUMENT...: a main class of the jars, with a small and quickly started machine.
@@ -43,7 +48,7 @@ start_kafka() {
     kafka_settings "${ports[@]}" >"$WORK/kafka.properties"
     cluster=$(python3 -c 'import base64, uuid; print(base64.urlsafe_b64encode(uuid.uuid4().bytes).decode().rstrip("="))')
     java_class kafka.tools.StorageTool format -t "$cluster" -c "$WORK/kafka.properties" --standalone >"$WORK/kafka.log" 2>&1
-    java -XX:TieredStopAtLevel=1 -Xmx512m -cp "$JARS/*" kafka.Kafka "$WORK/kafka.properties" >>"$WORK/kafka.log" 2>&1 &
+    java "${KAFKA_MACHINE[@]}" -cp "$JARS/*" kafka.Kafka "$WORK/kafka.properties" >>"$WORK/kafka.log" 2>&1 &
     APACHE_KAFKA_PID=$!
     trap 'stop_kafka; end' EXIT
     local _
