@@ -6,6 +6,7 @@
 
 use bytes::Bytes;
 
+use super::format::access::{AclMessage, QuotaMessage, UserMessage};
 use super::format::event::Event;
 use super::format::page::{
     GroupEntry, GroupOffsetEntry, PageKind, PageRef, PartitionEntry, ProducerEntry, SchemaEntry,
@@ -202,6 +203,9 @@ fn read_entry(kind: PageKind, entry: &[u8]) {
         PageKind::TransactionalIds => {
             drop(decode_entry(entry).and_then(TransactionalIdEntry::into_transactional_id))
         }
+        PageKind::Users => drop(decode_entry(entry).and_then(UserMessage::into_change)),
+        PageKind::Acls => drop(decode_entry(entry).and_then(AclMessage::into_change)),
+        PageKind::Quotas => drop(decode_entry(entry).and_then(QuotaMessage::into_change)),
     }
 }
 

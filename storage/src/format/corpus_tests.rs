@@ -10,6 +10,7 @@ use proptest::strategy::{Strategy, ValueTree};
 use proptest::test_runner::TestRunner;
 use prost::Message;
 
+use super::access::{AclMessage, QuotaMessage, UserMessage};
 use super::event::tests::any_event;
 use super::page::{
     CheckpointRoot, GroupEntry, GroupOffsetEntry, PageKind, PageRef, PartitionEntry, ProducerEntry,
@@ -18,6 +19,10 @@ use super::page::{
 };
 use super::segment::{SegmentBuilder, SegmentHeader};
 use super::*;
+use crate::access::{
+    AclBinding, EntityName, Operation, PatternKind, Permission, QuotaEntity, ResourceKind, ScramCredential,
+    ScramMechanism, User,
+};
 use crate::ids::{ObjectId, ShardId, TopicId, TopicPartition, WalPosition};
 // What the targets take from the package that they are in.
 use crate::{format, ids};
@@ -327,8 +332,31 @@ fn page(kind: PageKind) -> (PageRef, Bytes) {
         }
         PageKind::Groups => GroupEntry::classic("g", 2, 9, &Default::default()).encode_to_vec(),
         PageKind::TransactionalIds => TransactionalIdEntry::new(&transactional_id()).encode_to_vec(),
+        PageKind::Users => UserMessage::new(&user()).encode_to_vec(),
+        PageKind::Acls => AclMessage::new(&binding()).encode_to_vec(),
+        PageKind::Quotas => {
+            let entity = QuotaEntity { user: Some(EntityName::Default), client_id: None };
+            QuotaMessage::new(&entity, "producer_byte_rate", Some(1024.0)).encode_to_vec()
+        }
     };
     encode_page(kind, object_id(2), Bytes::from_static(b"key"), vec![entry.clone(), entry])
+}
+
+fn user() -> User {
+    let credential = |mechanism| ScramCredential::mock(mechanism, b"secret", "u");
+    User { name: "u".to_owned(), credentials: ScramMechanism::ALL.map(credential).to_vec() }
+}
+
+fn binding() -> AclBinding {
+    AclBinding {
+        resource_kind: ResourceKind::Topic,
+        pattern_kind: PatternKind::Prefixed,
+        resource_name: "orders".to_owned(),
+        principal: "User:u".to_owned(),
+        host: "*".to_owned(),
+        operation: Operation::Read,
+        permission: Permission::Allow,
+    }
 }
 
 fn transactional_id() -> TransactionalId {

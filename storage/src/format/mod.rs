@@ -1,7 +1,7 @@
 //! Byte formats: bytes in, bytes out.
 //!
 //! `record_batch` is Kafka's batch, `wal_object` the unit of commit, `event` what a commit says
-//! about state, `transactional_id` the largest part of one, `segment` what compaction makes of many commits, `page` a part of a checkpoint,
+//! about state, `transactional_id` and `access` parts of it, `segment` what compaction makes of many commits, `page` a part of a checkpoint,
 //! `claim` and `cluster` the two small objects beside the log. Each has its byte table in
 //! docs/formats.md.
 //!
@@ -10,6 +10,7 @@
 //! that the bytes name. What a reader does not know is refused, naming the version needed; nothing
 //! is skipped.
 
+pub mod access;
 pub mod backup;
 pub mod claim;
 pub mod cluster;
@@ -47,4 +48,4 @@ pub use wal_object::{
 
 /// The newest version that this build reads and writes. An object says since which version its bytes
 /// are as they are, so one that has not changed is still of version 1.
-pub const FORMAT_VERSION: u16 = 3;
+pub const FORMAT_VERSION: u16 = 4;

@@ -539,6 +539,7 @@ fn changes_topics(event: &Event) -> bool {
         | Event::SegmentsInstalled(_)
         | Event::LogStartsMoved(_)
         | Event::ObjectsDeleted(_)
+        | Event::AccessChanged(_)
         | Event::LossAccepted(_) => false,
     }
 }

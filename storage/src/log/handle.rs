@@ -433,7 +433,7 @@ impl Log {
         self.inner.shards.get(shard.0 as usize)
     }
 
-    fn first(&self) -> &Shard {
+    pub(super) fn first(&self) -> &Shard {
         &self.inner.shards[0]
     }
 

@@ -9,6 +9,7 @@
 //! Invariant: assigned state, which checks the next commit, and durable state, which all readers
 //! see, are apart.
 
+mod access;
 mod align;
 mod append;
 mod assign;

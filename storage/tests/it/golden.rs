@@ -7,6 +7,10 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use bytes::Bytes;
+use strandline_storage::access::{
+    AccessChange, AccessError, AclBinding, AclDecision, EntityName, Operation, PatternKind, Permission,
+    QuotaEntity, ResourceKind, ScramCredential, ScramMechanism, User,
+};
 use strandline_storage::format::event::{ClassicGroup, ClassicMember, TransactionResult};
 use strandline_storage::format::{
     BatchBuilder, BatchKind, BatchOptions, Cluster, Compression, DecompressionBudget, FORMAT_VERSION,
@@ -125,6 +129,7 @@ async fn write(root: &Path) {
     log.compact_now().await.expect("it is compacted");
     log.checkpoint_now().await.expect("it is written");
     coordinate(&log, "before").await;
+    secure(&log, "before").await;
     log.checkpoint_now().await.expect("it is written");
     let ledger = create(&log, "ledger", 1, &[("retention.ms", "-1")]).await;
     append(&log, ledger, of_producer(20, BatchKind::Transactional), &["committed"]).await;
@@ -145,6 +150,7 @@ async fn write(root: &Path) {
         .expect("the log takes it");
     append(&log, events, plain(), &["tail"]).await;
     coordinate(&log, "after").await;
+    secure(&log, "after").await;
     // Ended without a checkpoint, as by a crash.
 }
 
@@ -195,6 +201,56 @@ fn check_coordinated(log: &Log, name: &str) {
         (transactional_id.state, transactional_id.timeout_ms),
         (TransactionState::CompleteCommit, 60_000)
     );
+}
+
+/// What a change of users, rules and quotas may fail with.
+#[derive(Debug, thiserror::Error)]
+enum ChangeError {
+    #[error(transparent)]
+    Write(#[from] WriteError),
+    #[error(transparent)]
+    Access(#[from] AccessError),
+}
+
+/// A user of a name with a rule and a quota: since version 4.
+async fn secure(log: &Log, name: &str) {
+    let derive = |mechanism| ScramCredential::derive(mechanism, "password", name.as_bytes().to_vec(), 4096);
+    let credentials = ScramMechanism::ALL.map(derive).to_vec();
+    let rule = AclBinding {
+        resource_kind: ResourceKind::Topic,
+        pattern_kind: PatternKind::Prefixed,
+        resource_name: "ev".to_owned(),
+        principal: format!("User:{name}"),
+        host: "*".to_owned(),
+        operation: Operation::Read,
+        permission: Permission::Allow,
+    };
+    let gone = AclBinding { permission: Permission::Deny, ..rule.clone() };
+    let entity = QuotaEntity { user: Some(EntityName::Named(name.to_owned())), client_id: None };
+    let changes = vec![
+        AccessChange::PutUser(User { name: name.to_owned(), credentials }),
+        AccessChange::PutUser(User { name: "gone".to_owned(), credentials: Vec::new() }),
+        AccessChange::RemoveUser("gone".to_owned()),
+        AccessChange::AddAcls(vec![rule, gone.clone()]),
+        AccessChange::RemoveAcls(vec![gone]),
+        AccessChange::SetQuota { entity, key: "producer_byte_rate".to_owned(), value: Some(1024.0) },
+    ];
+    let changed: Result<(), ChangeError> = log.change_access(move |_| Ok((changes, ()))).await;
+    changed.expect("the log takes it");
+}
+
+fn check_secured(log: &Log, name: &str) {
+    let access = log.access();
+    let credentials = &access.users.get(name).expect("the user is there").credentials;
+    assert_eq!(credentials.len(), 2);
+    assert!(credentials.iter().all(|credential| credential.verify_password("password")));
+    let read = |topic| {
+        let principal = format!("User:{name}");
+        access.acls.decide(&principal, "10.0.0.1", Operation::Read, ResourceKind::Topic, topic)
+    };
+    assert_eq!((read("events"), read("ledger")), (AclDecision::Allowed, AclDecision::NoRule));
+    let quota = access.quotas.applied("producer_byte_rate", name, "any").expect("it is there");
+    assert_eq!((quota.limit, access.users.len()), (1024.0, 2));
 }
 
 /// Offsets and values that a reader of an isolation gets; markers have no value.
@@ -257,6 +313,9 @@ async fn check(root: &Path, version: u16) {
     if version >= 3 {
         ["before", "after"].iter().for_each(|name| check_coordinated(&log, name));
         assert_eq!(snapshot.shard_stats().len(), 3);
+    }
+    if version >= 4 {
+        ["before", "after"].iter().for_each(|name| check_secured(&log, name));
     }
     end(&log, 22, TransactionResult::Commit, ledger).await;
     log.compact_now().await.expect("it is compacted");

@@ -6,6 +6,7 @@
 //! be ignored by old readers can be added at any time; one that must be understood raises the
 //! event's min reader version.
 
+mod access_wire;
 mod group;
 mod group_wire;
 mod messages;
@@ -13,6 +14,8 @@ mod segment_wire;
 mod transaction_wire;
 mod wire;
 
+#[cfg(test)]
+mod access_tests;
 #[cfg(test)]
 mod group_tests;
 #[cfg(test)]
@@ -24,6 +27,7 @@ use std::sync::Arc;
 use super::FORMAT_VERSION;
 use super::slice::Slice;
 use super::transactional_id::TransactionalId;
+use crate::access::AccessChange;
 use crate::ids::{ObjectId, ShardId, TopicId};
 
 pub use group::{
@@ -36,7 +40,7 @@ pub(in crate::format) use group_wire::{
 };
 
 /// The kind numbers. 15 is free for groups, 20-31 for transactions, 35-47 for
-/// segments, compaction and retention, 48-63 for users and ACLs, 65-79 for repairs.
+/// segments, compaction and retention, 53-63 for users and ACLs, 65-79 for repairs.
 mod kind {
     pub(super) const OPENED: u16 = 1;
     pub(super) const TOPIC_CREATED: u16 = 2;
@@ -59,6 +63,11 @@ mod kind {
     pub(super) const SEGMENTS_INSTALLED: u16 = 32;
     pub(super) const LOG_STARTS_MOVED: u16 = 33;
     pub(super) const OBJECTS_DELETED: u16 = 34;
+    pub(super) const USER_PUT: u16 = 48;
+    pub(super) const USER_REMOVED: u16 = 49;
+    pub(super) const ACLS_ADDED: u16 = 50;
+    pub(super) const ACLS_REMOVED: u16 = 51;
+    pub(super) const QUOTA_SET: u16 = 52;
     pub(super) const LOSS_ACCEPTED: u16 = 64;
 }
 
@@ -321,6 +330,7 @@ pub enum Event {
     SegmentsInstalled(SegmentsInstalled),
     LogStartsMoved(LogStartsMoved),
     ObjectsDeleted(ObjectsDeleted),
+    AccessChanged(AccessChange),
     LossAccepted(LossAccepted),
 }
 
@@ -365,6 +375,7 @@ impl Event {
             Self::SegmentsInstalled(_) => kind::SEGMENTS_INSTALLED,
             Self::LogStartsMoved(_) => kind::LOG_STARTS_MOVED,
             Self::ObjectsDeleted(_) => kind::OBJECTS_DELETED,
+            Self::AccessChanged(change) => access_wire::kind_of(change),
             Self::LossAccepted(_) => kind::LOSS_ACCEPTED,
         }
     }
@@ -392,6 +403,7 @@ impl Event {
             | Self::GenerationsReserved(_)
             | Self::TransactionalIdPut(_)
             | Self::TransactionalIdRemoved(_) => 3,
+            Self::AccessChanged(_) => 4,
             Self::Opened(_)
             | Self::TopicCreated(_)
             | Self::TopicDeleted(_)
@@ -462,6 +474,11 @@ fn decode_message(kind: u16, min_reader_version: u16, message: &[u8]) -> Result<
         kind::SEGMENTS_INSTALLED => wire::decode(message, Event::SegmentsInstalled),
         kind::LOG_STARTS_MOVED => wire::decode(message, Event::LogStartsMoved),
         kind::OBJECTS_DELETED => wire::decode(message, Event::ObjectsDeleted),
+        kind::USER_PUT => access_wire::user_put(message).map(Event::AccessChanged),
+        kind::USER_REMOVED => access_wire::user_removed(message).map(Event::AccessChanged),
+        kind::ACLS_ADDED => access_wire::acls_added(message).map(Event::AccessChanged),
+        kind::ACLS_REMOVED => access_wire::acls_removed(message).map(Event::AccessChanged),
+        kind::QUOTA_SET => access_wire::quota_set(message).map(Event::AccessChanged),
         kind::LOSS_ACCEPTED => wire::decode(message, Event::LossAccepted),
         _ => return Err(EventError::UnknownKind { kind, min_reader_version }),
     };

@@ -4,6 +4,7 @@ use proptest::collection::{btree_map, btree_set, vec};
 use proptest::option;
 use proptest::prelude::*;
 
+use super::access_tests::access_event;
 use super::group_tests::group_state_event;
 use super::*;
 use crate::format::slice::{LossAcceptance, SliceData, SliceLocation};
@@ -369,6 +370,7 @@ pub(crate) fn any_event() -> impl Strategy<Value = Event> {
         group_event(),
         group_state_event(),
         transactional_id_event(),
+        access_event(),
         segment_event()
     ]
 }
@@ -385,7 +387,7 @@ proptest! {
         kind in 0_u16..70,
         message in vec(any::<u8>(), 0..80),
     ) {
-        let _ = Event::decode(&frame(kind, 2, &message));
+        let _ = Event::decode(&frame(kind, FORMAT_VERSION, &message));
         let _ = decode_events(&message);
     }
 

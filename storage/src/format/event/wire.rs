@@ -7,6 +7,7 @@ use std::collections::BTreeMap;
 
 use prost::Message;
 
+use super::access_wire;
 use super::messages::{
     ClosedEpochMessage, CommittedOffsetMessage, ConfigMessage, GroupOffsetsDeletedMessage,
     GroupPartitionMessage, OffsetsCommittedMessage, OpenedMessage, PartitionsAddedMessage,
@@ -52,6 +53,7 @@ pub(super) fn encode(event: &Event, out: &mut Vec<u8>) {
         Event::SegmentsInstalled(event) => put(event, out),
         Event::LogStartsMoved(event) => put(event, out),
         Event::ObjectsDeleted(event) => put(event, out),
+        Event::AccessChanged(change) => access_wire::encode(change, out),
         Event::LossAccepted(event) => put(event, out),
     }
 }

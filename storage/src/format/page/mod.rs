@@ -40,10 +40,13 @@ pub enum PageKind {
     Segments,
     Groups,
     TransactionalIds,
+    Users,
+    Acls,
+    Quotas,
 }
 
 impl PageKind {
-    pub const ALL: [Self; 9] = [
+    pub const ALL: [Self; 12] = [
         Self::Topics,
         Self::Partitions,
         Self::Slices,
@@ -53,6 +56,9 @@ impl PageKind {
         Self::Segments,
         Self::Groups,
         Self::TransactionalIds,
+        Self::Users,
+        Self::Acls,
+        Self::Quotas,
     ];
 
     fn number(self) -> u32 {
@@ -66,6 +72,9 @@ impl PageKind {
             Self::Segments => 7,
             Self::Groups => 8,
             Self::TransactionalIds => 9,
+            Self::Users => 10,
+            Self::Acls => 11,
+            Self::Quotas => 12,
         }
     }
 

@@ -6,6 +6,8 @@ use std::sync::Arc;
 
 use imbl::OrdMap;
 
+use crate::access::AccessChange;
+use crate::format::access::{AclMessage, QuotaMessage, UserMessage};
 use crate::format::page::{
     CheckpointRoot, GroupEntry, GroupEntryBody, GroupOffsetEntry, PageKind, PartitionEntry, ProducerEntry,
     SchemaEntry, SegmentEntry, SliceEntry, TopicEntry, TransactionalIdEntry, block_entry_of, decode_entry,
@@ -55,6 +57,9 @@ impl StateBuilder {
             PageKind::Segments => self.add_segment(decode_entry(entry)?),
             PageKind::Groups => self.add_group(decode_entry(entry)?),
             PageKind::TransactionalIds => self.add_transactional_id(decode_entry(entry)?),
+            PageKind::Users => self.add_access(decode_entry::<UserMessage>(entry)?.into_change()?),
+            PageKind::Acls => self.add_access(decode_entry::<AclMessage>(entry)?.into_change()?),
+            PageKind::Quotas => self.add_access(decode_entry::<QuotaMessage>(entry)?.into_change()?),
         })
     }
 
@@ -228,6 +233,11 @@ impl StateBuilder {
 
     fn add_transactional_id(&mut self, entry: TransactionalIdEntry) -> Result<(), String> {
         self.state.transactional_ids.put(&Arc::new(entry.into_transactional_id()?));
+        Ok(())
+    }
+
+    fn add_access(&mut self, change: AccessChange) -> Result<(), String> {
+        Arc::make_mut(&mut self.state.access).apply(&change);
         Ok(())
     }
 

@@ -8,6 +8,7 @@ use std::iter::Peekable;
 use bytes::Bytes;
 use prost::Message;
 
+use super::access;
 use crate::format::page::{
     AbortedEntry, BatchEntry, ConfigEntry, GroupEntry, GroupOffsetEntry, OpenTransactionEntry, PageKind,
     PageRef, PartitionEntry, ProducerEntry, SchemaEntry, SegmentEntry, SliceEntry, TailBlockEntry,
@@ -22,13 +23,13 @@ const PAGE_BYTES_MAX: usize = 1024 * 1024 - 16 * 1024;
 const PAGE_BYTES_MIN: usize = 64 * 1024;
 
 /// An entry with its key.
-struct Keyed {
+pub(super) struct Keyed {
     key: Vec<u8>,
     bytes: Vec<u8>,
 }
 
 impl Keyed {
-    fn new(key: Vec<u8>, entry: &impl Message) -> Self {
+    pub(super) fn new(key: Vec<u8>, entry: &impl Message) -> Self {
         Self { key, bytes: entry.encode_to_vec() }
     }
 }
@@ -49,7 +50,7 @@ pub(super) struct Pages<'a> {
     current: Option<(PageKind, Peekable<Entries<'a>>)>,
 }
 
-type Entries<'a> = Box<dyn Iterator<Item = Keyed> + Send + 'a>;
+pub(super) type Entries<'a> = Box<dyn Iterator<Item = Keyed> + Send + 'a>;
 
 impl<'a> Pages<'a> {
     /// `before` are the pages of the checkpoint before.
@@ -130,6 +131,9 @@ fn entries_of(state: &ShardState, kind: PageKind) -> Entries<'_> {
         PageKind::Segments => segments(state),
         PageKind::Groups => groups(state),
         PageKind::TransactionalIds => transactional_ids(state),
+        PageKind::Users => access::users(state),
+        PageKind::Acls => access::acls(state),
+        PageKind::Quotas => access::quotas(state),
     }
 }
 

@@ -6,6 +6,7 @@
 //! everything would have given.
 //! Invariant: a page is never written twice: one whose entries did not change is shared by the roots.
 
+mod access;
 mod decode;
 mod encode;
 mod load;

@@ -4,6 +4,11 @@ use std::collections::BTreeMap;
 use std::sync::Arc;
 
 use super::*;
+use crate::access::{
+    AccessChange, AclBinding, EntityName, Operation, PatternKind, Permission, QuotaEntity, ResourceKind,
+    ScramCredential, ScramMechanism, User,
+};
+use crate::format::access::{acl_key, quota_key};
 use crate::format::event::{OffsetsCommitted, ProducerBatch, ProducerBatches, TopicCreated};
 use crate::format::page::PageRef;
 use crate::format::slice::{Slice, SliceData, SliceLocation};
@@ -158,12 +163,47 @@ fn transactional_id(partition: TopicPartition) -> Event {
     Event::TransactionalIdPut(event::TransactionalIdPut { transactional_id })
 }
 
+fn access_changes() -> Vec<Event> {
+    let credential = ScramCredential::mock(ScramMechanism::Sha256, b"secret", "alice");
+    let rule = |resource_kind, pattern_kind, name: &str, permission| AclBinding {
+        resource_kind,
+        pattern_kind,
+        resource_name: name.to_owned(),
+        principal: "User:alice".to_owned(),
+        host: "*".to_owned(),
+        operation: Operation::Read,
+        permission,
+    };
+    let quota = |user, client_id, value| AccessChange::SetQuota {
+        entity: QuotaEntity { user, client_id },
+        key: "producer_byte_rate".to_owned(),
+        value: Some(value),
+    };
+    let named = |name: &str| Some(EntityName::Named(name.to_owned()));
+    let rules = vec![
+        rule(ResourceKind::Topic, PatternKind::Literal, "t", Permission::Allow),
+        rule(ResourceKind::Topic, PatternKind::Literal, "t", Permission::Deny),
+        rule(ResourceKind::Topic, PatternKind::Prefixed, "t", Permission::Allow),
+        rule(ResourceKind::Group, PatternKind::Literal, "*", Permission::Allow),
+    ];
+    let changes = [
+        AccessChange::PutUser(User { name: "alice".to_owned(), credentials: vec![credential] }),
+        AccessChange::AddAcls(rules),
+        quota(named("alice"), None, 1.0),
+        quota(named("alice"), Some(EntityName::Default), 2.0),
+        quota(Some(EntityName::Default), None, 3.0),
+        quota(None, named("client"), 4.0),
+    ];
+    changes.map(Event::AccessChanged).to_vec()
+}
+
 #[tokio::test]
 async fn what_is_loaded_is_what_was_written() {
     let mut world = World::new();
     let first = TopicPartition::new(id(1), 0);
     world.apply(&[created(1, 2), created(2, 1)], &[block(first, 0), block(first, 3)]);
     world.apply(&[batches(1, 0, 0..4), installed(1, 9)], &[]);
+    world.apply(&access_changes(), &[]);
     let offset = event::CommittedOffset {
         topic_id: id(2),
         partition: 0,
@@ -177,6 +217,8 @@ async fn what_is_loaded_is_what_was_written() {
     world.checkpoint().await;
     let loaded = world.load().await;
     assert_eq!(format!("{loaded:?}"), format!("{:?}", world.state));
+    assert_eq!((loaded.access.acls.len(), loaded.access.quotas.len()), (4, 4));
+    assert_eq!(loaded.access, world.state.access);
     let partition = &loaded.partitions[&first];
     assert_eq!((partition.slices.len(), partition.blocks.len(), partition.size_bytes), (1, 2, 300));
     assert_eq!(partition.last_stable_offset(), 0);
@@ -202,4 +244,13 @@ async fn only_pages_that_changed_are_written() {
     let changed = world.checkpoint().await;
     assert!((1..=3).contains(&changed.pages_written), "{} pages", changed.pages_written);
     assert_eq!(format!("{:?}", world.load().await), format!("{:?}", world.state));
+}
+
+#[test]
+fn keys_of_rules_and_quotas_sort_as_the_entries_do() {
+    let mut state = ShardState::default();
+    state.apply_events(&access_changes(), 0).expect("the events fit");
+    let acls: Vec<_> = state.access.acls.iter().map(|binding| acl_key(&binding)).collect();
+    let quotas: Vec<_> = state.access.quotas.iter().map(|(entity, key, _)| quota_key(entity, key)).collect();
+    assert!(acls.is_sorted() && quotas.is_sorted(), "{acls:?} {quotas:?}");
 }

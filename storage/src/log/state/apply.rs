@@ -118,6 +118,10 @@ impl ShardState {
                 event.objects.iter().for_each(|object| self.segments.forget(*object));
                 Ok(())
             }
+            Event::AccessChanged(change) => {
+                Arc::make_mut(&mut self.access).apply(change);
+                Ok(())
+            }
             Event::LossAccepted(event) => self.accept_loss(event),
         }
     }

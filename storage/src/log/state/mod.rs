@@ -27,6 +27,7 @@ pub use producer::{ProducerBatch, ProducerState, SequenceCheck};
 pub use topic::{Placement, Topic};
 pub use transactional_id::{BatchPlace, TransactionalIds};
 
+use crate::access::Access;
 use crate::ids::{ShardId, TopicId, TopicPartition, WalPosition};
 
 /// A committed offset of a consumer group.
@@ -60,6 +61,8 @@ pub struct ShardState {
     pub(super) group_states: OrdMap<String, Arc<GroupState>>,
     pub(super) schemas: OrdMap<(TopicId, String), Schema>,
     pub(super) transactional_ids: TransactionalIds,
+    /// Users, rules and quotas: in shard 0, and empty in all others.
+    pub(super) access: Arc<Access>,
     pub(super) next_producer_id: i64,
     /// Producers of all partitions.
     pub(super) producer_count: u64,

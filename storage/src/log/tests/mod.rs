@@ -1,6 +1,7 @@
 //! Tests of the log as a whole, over the memory store. What depends on where a block is read from
 //! runs in memory, and again after a restart without a tail.
 
+mod access;
 mod append;
 mod damage;
 mod failures;
