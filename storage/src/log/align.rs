@@ -14,6 +14,7 @@ use std::sync::Arc;
 use super::change::Change;
 use super::config_change::replace_all;
 use super::error::WriteError;
+use super::pinned::PinnedState;
 use super::shared::Shared;
 use super::state::{ShardState, Topic};
 use crate::format::Event;
@@ -42,7 +43,7 @@ pub(super) fn align(topics: Option<Vec<TopicId>>, first: Arc<Shared>) -> Change<
 /// Gives shard 0 back the topics, and the numbers of their partitions, that only copies know. For an open
 /// that passes over a lost object of shard 0: what it said of topics must not be taken for deletions.
 /// A topic whose deletion was lost comes back, which is the smaller harm.
-pub(super) fn adopt(copies: Vec<Arc<ShardState>>) -> Change<(), WriteError> {
+pub(super) fn adopt(copies: Vec<Arc<PinnedState>>) -> Change<(), WriteError> {
     Change::after_batches(move |state, _| {
         let mut widest = BTreeMap::<TopicId, &Topic>::new();
         for copy in copies.iter().flat_map(|copy| copy.topics.values()) {

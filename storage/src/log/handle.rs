@@ -151,6 +151,7 @@ impl Log {
     }
 
     fn new(shards: Box<[Shard]>, environment: Environment, settings: LogSettings) -> Self {
+        environment.shards.set(shards.iter().map(|shard| &shard.shared));
         let (checks, aligns) = (Checks::default(), AtomicBool::default());
         Self { inner: Arc::new(Inner { shards, environment, settings, checks, aligns }) }
     }

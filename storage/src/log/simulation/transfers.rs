@@ -8,10 +8,13 @@ use super::operations::partition_of;
 use super::records::{BatchOrder, TRANSFER_PRODUCER_ID, batch};
 use super::run::{Process, World};
 use crate::format::event::TransactionResult;
-use crate::format::{PendingOffset, Producer, ProducerIdentity, TransactionState, TransactionalId};
+use crate::format::{
+    PendingOffset, PendingOffsets, Producer, ProducerIdentity, ReplacedOffset, TransactionState,
+    TransactionalId,
+};
 use crate::ids::TopicPartition;
 use crate::log::{
-    AppendError, Decision, EndTransaction, TransactionalIdChange, TransactionalIdView, WriteError,
+    AppendError, Decision, EndTransaction, Snapshot, TransactionalIdChange, TransactionalIdView, WriteError,
 };
 
 /// Two partitions that only transactions write to.
@@ -81,10 +84,18 @@ impl World {
         &self,
         decide: impl Fn(&TransactionalIdView<'_>) -> Result<Decision<T>, Refusal> + Clone + Send + 'static,
     ) -> (Process, T) {
+        self.decide_by(|_| decide.clone()).await
+    }
+
+    /// The same for a decision that depends on what a process shows.
+    async fn decide_by<T: Send + 'static, D>(&self, prepare: impl Fn(&Snapshot) -> D) -> (Process, T)
+    where
+        D: FnOnce(&TransactionalIdView<'_>) -> Result<Decision<T>, Refusal> + Send + 'static,
+    {
         loop {
             if let Some(process) = self.current() {
-                let decided = process.log.update_transactional_id(TRANSFERS, decide.clone());
-                match self.within(decided).await {
+                let decide = prepare(&process.log.snapshot());
+                match self.within(process.log.update_transactional_id(TRANSFERS, decide)).await {
                     Some(Ok(answer)) => return (process, answer),
                     Some(Err(Refusal::State(state))) if process.store.is_newest_claimant() => {
                         self.violate(format!("a transactional id is {} unasked", state.name()));
@@ -130,7 +141,15 @@ impl World {
         let records: Vec<_> = ids.iter().map(|id| (*id, self.new_ids(RECORDS))).collect();
         self.with(|shared| shared.history.transactions.begun(number, &records));
         let (producer, offset) = (life.producer, number as i64);
-        self.decide(move |view| add(view, producer, &ids, (group_partition, offset))).await;
+        let prepare = |snapshot: &Snapshot| {
+            let replaces = snapshot.committed_offset(TRANSFERS, group_partition).map(|committed| {
+                ReplacedOffset { offset: committed.offset, commit_time_ms: committed.commit_time_ms }
+            });
+            let pending = PendingOffset { offset, leader_epoch: -1, metadata: None, replaces };
+            let (ids, groups) = (ids.clone(), BTreeMap::from([(group_partition, pending)]));
+            move |view: &TransactionalIdView<'_>| add(view, producer, &ids, groups)
+        };
+        self.decide_by(prepare).await;
         records
     }
 
@@ -249,17 +268,16 @@ fn add(
     view: &TransactionalIdView<'_>,
     producer: Producer,
     partitions: &[TopicPartition],
-    (group_partition, offset): (TopicPartition, i64),
+    offsets: PendingOffsets,
 ) -> Result<Decision<()>, Refusal> {
     let current = of_producer(view, producer)?;
     if current.state.is_prepared() {
         return Err(Refusal::State(current.state));
     }
-    let pending = PendingOffset { offset, leader_epoch: -1, metadata: None, replaces: None };
     let after = TransactionalId {
         state: TransactionState::Ongoing,
         partitions: partitions.iter().copied().collect(),
-        groups: BTreeMap::from([(TRANSFERS.to_owned(), BTreeMap::from([(group_partition, pending)]))]),
+        groups: BTreeMap::from([(TRANSFERS.to_owned(), offsets)]),
         started_at_ms: Some(view.now_ms),
         updated_at_ms: view.now_ms,
         ..current.clone()
