@@ -8,12 +8,13 @@
 //! Invariant: what a copy is compared with is the durable state of shard 0 at the moment when the
 //! committer of the copy's shard looks, so an older comparison never undoes a newer one.
 
-use std::collections::BTreeSet;
+use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
 use super::change::Change;
 use super::config_change::replace_all;
 use super::error::WriteError;
+use super::pinned::PinnedState;
 use super::shared::Shared;
 use super::state::{ShardState, Topic};
 use crate::format::Event;
@@ -36,6 +37,35 @@ pub(super) fn align(topics: Option<Vec<TopicId>>, first: Arc<Shared>) -> Change<
             _ => true,
         });
         Ok((events, ()))
+    })
+}
+
+/// Gives shard 0 back the topics, and the numbers of their partitions, that only copies know. For an open
+/// that passes over a lost object of shard 0: what it said of topics must not be taken for deletions.
+/// A topic whose deletion was lost comes back, which is the smaller harm.
+pub(super) fn adopt(copies: Vec<Arc<PinnedState>>) -> Change<(), WriteError> {
+    Change::after_batches(move |state, _| {
+        let mut widest = BTreeMap::<TopicId, &Topic>::new();
+        for copy in copies.iter().flat_map(|copy| copy.topics.values()) {
+            let known = widest.entry(copy.id).or_insert(copy);
+            if copy.partition_count > known.partition_count {
+                *known = copy;
+            }
+        }
+        let mut names = BTreeSet::new();
+        let events = widest.into_values().filter_map(|copy| match state.topics.get(&copy.id) {
+            Some(topic) => partitions_added(copy, topic),
+            // A name that was given to another topic says that the copy is the old one.
+            None if state.topic_ids.contains_key(&copy.name) || !names.insert(copy.name.as_str()) => None,
+            None => {
+                tracing::warn!(
+                    topic = copy.name,
+                    "a lost object said of a topic what only copies know: it stays"
+                );
+                Some(creation(copy))
+            }
+        });
+        Ok((events.collect(), ()))
     })
 }
 
@@ -70,16 +100,21 @@ fn deletion(topic_id: TopicId) -> Event {
 }
 
 fn difference(topic: &Topic, copy: &Topic) -> Vec<Event> {
-    let mut events = Vec::new();
-    if topic.partition_count > copy.partition_count {
-        let mut shards = topic.shards.of_all(topic.partition_count);
-        shards.drain(..shards.len().min(copy.partition_count.max(0) as usize));
-        let partition_count = topic.partition_count;
-        events.push(Event::PartitionsAdded(PartitionsAdded { topic_id: topic.id, partition_count, shards }));
-    }
+    let mut events: Vec<_> = partitions_added(topic, copy).into_iter().collect();
     if topic.config.explicit() != copy.config.explicit() {
         let configs = replace_all(topic.config.explicit(), &copy.config).into_iter().collect();
         events.push(Event::TopicConfigSet(TopicConfigSet { topic_id: topic.id, configs }));
     }
     events
+}
+
+/// What gives the narrower of two states of a topic all partitions of the wider one.
+fn partitions_added(wide: &Topic, narrow: &Topic) -> Option<Event> {
+    if wide.partition_count <= narrow.partition_count {
+        return None;
+    }
+    let mut shards = wide.shards.of_all(wide.partition_count);
+    shards.drain(..shards.len().min(narrow.partition_count.max(0) as usize));
+    let (topic_id, partition_count) = (wide.id, wide.partition_count);
+    Some(Event::PartitionsAdded(PartitionsAdded { topic_id, partition_count, shards }))
 }

@@ -10,6 +10,7 @@ use std::sync::Arc;
 use super::append::{Appended, PreparedBatch};
 use super::error::{AppendError, EndTransactionError};
 use super::pending::PendingPartition;
+use super::shared::OpenShards;
 use super::state::{BatchPlace, PartitionState, ShardState};
 use super::transactions::Marker;
 use crate::format::{EncodedWalObject, Event, Producer, WalHeader, WalObjectBuilder};
@@ -24,16 +25,18 @@ pub(super) struct Assignment {
     events: Vec<Event>,
     partitions: BTreeMap<TopicPartition, PendingPartition>,
     bytes: usize,
+    shards: Arc<OpenShards>,
 }
 
 impl Assignment {
-    pub(super) fn new(state: &ShardState, now_ms: i64) -> Self {
+    pub(super) fn new(state: &ShardState, shards: Arc<OpenShards>, now_ms: i64) -> Self {
         Self {
             append_time_ms: now_ms.max(state.append_time_ms),
             working: state.clone(),
             events: Vec::new(),
             partitions: BTreeMap::new(),
             bytes: 0,
+            shards,
         }
     }
 
@@ -76,15 +79,16 @@ impl Assignment {
         Ok(appended)
     }
 
-    /// Refuses what a producer of a transactional id of this shard sends from an older epoch, and what
-    /// it sends to partitions that are not in its open transaction (KIP-890): a batch that comes late
-    /// would open a transaction that nobody ends.
+    /// Refuses what a producer of a transactional id sends from an older epoch, and what it sends to
+    /// partitions that are not in its open transaction (KIP-890): a batch that comes late would open a
+    /// transaction that nobody ends. Where another shard coordinates the transactional id, its durable
+    /// state decides: a marker comes here only when it says that the transaction ends.
     fn check_transaction(&self, batch: &PreparedBatch) -> Result<(), AppendError> {
         let header = batch.header();
         let producer_id = header.producer_id;
-        let Some(transactional_id) = self.working.transactional_ids.of_producer(producer_id) else {
-            return Ok(());
-        };
+        let own = self.working.transactional_ids.of_producer(producer_id).cloned();
+        let of_others = || header.is_transactional().then(|| self.shards.transactional_id_of(producer_id))?;
+        let Some(transactional_id) = own.or_else(of_others) else { return Ok(()) };
         let producer = Producer { producer_id, producer_epoch: header.producer_epoch };
         match transactional_id.place_of(producer, batch.topic_partition) {
             BatchPlace::InTransaction => Ok(()),

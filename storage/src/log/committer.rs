@@ -329,7 +329,7 @@ impl Committer {
     /// Fills one object with pending work and puts it; an error is a failure of our own.
     fn commit_pending(&mut self) -> Result<(), String> {
         let now_ms = self.shared.seams.clock.now_ms();
-        let mut assignment = Assignment::new(&self.assigned, now_ms);
+        let mut assignment = Assignment::new(&self.assigned, self.shared.shards.clone(), now_ms);
         let mut replies = Vec::new();
         while let Some(command) = self.pending.pop_front() {
             if !fits(&command, &assignment, self.settings.commit_bytes_max) {

@@ -13,7 +13,7 @@ use bytes::Bytes;
 use futures::future::{join_all, select_all, try_join_all};
 use tokio::sync::watch;
 
-use super::align::align;
+use super::align::{adopt, align};
 use super::append::{Appended, PartitionAppend};
 use super::change;
 use super::changes::Changes;
@@ -24,7 +24,7 @@ use super::error::{
 };
 use super::group_change::{self, GroupChange};
 use super::health::Health;
-use super::keys::ShardKeys;
+use super::keys::{ShardKeys, shard_of};
 use super::maintenance::Request;
 use super::open;
 use super::placement::place_of;
@@ -125,6 +125,7 @@ impl Log {
             first.check_still_owned().await?;
         }
         let log = Self::new([first].into_iter().chain(others).collect(), environment, settings);
+        log.adopt_topics().await.map_err(|error| log.not_aligned(&error))?;
         log.align_topics(None).await.map_err(|error| log.not_aligned(&error))?;
         Ok(log)
     }
@@ -150,6 +151,7 @@ impl Log {
     }
 
     fn new(shards: Box<[Shard]>, environment: Environment, settings: LogSettings) -> Self {
+        environment.shards.set(shards.iter().map(|shard| &shard.shared));
         let (checks, aligns) = (Checks::default(), AtomicBool::default());
         Self { inner: Arc::new(Inner { shards, environment, settings, checks, aligns }) }
     }
@@ -470,6 +472,17 @@ impl Log {
             self.align_later();
         }
         aligned
+    }
+
+    /// After a loss in shard 0 that an operator has accepted, copies may know more of topics than it does.
+    async fn adopt_topics(&self) -> Result<(), WriteError> {
+        let first = self.first();
+        let is_of_first = |object: &String| shard_of(object) == Some(ShardId(0));
+        if !self.inner.settings.accept_loss.iter().any(is_of_first) {
+            return Ok(());
+        }
+        let copies = self.inner.shards[1..].iter().map(|shard| shard.shared.durable());
+        first.change(adopt(copies.collect())).await
     }
 
     /// Brings the copies of topics in line with shard 0, of some or of all.

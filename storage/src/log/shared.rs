@@ -1,7 +1,7 @@
 //! What the committer, the handles and the readers of one log have in common.
 
 use std::sync::atomic::AtomicBool;
-use std::sync::{Arc, RwLock};
+use std::sync::{Arc, OnceLock, RwLock, Weak};
 
 use tokio::sync::{Semaphore, watch};
 
@@ -13,7 +13,7 @@ use super::pinned::{PinRegistry, PinnedState};
 use super::reader::{BlockReader, MISSING, MISSING_OR_DELETED};
 use super::settings::LogSettings;
 use super::state::{Block, ShardState};
-use crate::format::{Claim, PREFIX_READ_LENGTH, WalObject, decode_claim, decode_wal_object};
+use crate::format::{Claim, PREFIX_READ_LENGTH, TransactionalId, WalObject, decode_claim, decode_wal_object};
 use crate::ids::{ShardId, WalPosition};
 use crate::object::{BlockCache, LogStore};
 use crate::seam::Seams;
@@ -29,6 +29,30 @@ pub(super) struct Environment {
     pub(super) changes: Arc<ChangeRegistry>,
     /// One permit per pending byte.
     pub(super) pending: Arc<Semaphore>,
+    pub(super) shards: Arc<OpenShards>,
+}
+
+/// The shards of a log, for what a committer must know of the others.
+#[derive(Debug, Default)]
+pub(super) struct OpenShards {
+    /// Set when all are open. Weak, because each of them refers to this.
+    all: OnceLock<Vec<Weak<Shared>>>,
+}
+
+impl OpenShards {
+    pub(super) fn set<'a>(&self, shards: impl Iterator<Item = &'a Arc<Shared>>) {
+        let shards = shards.map(Arc::downgrade).collect();
+        self.all.set(shards).expect("the shards of a log are opened once");
+    }
+
+    /// The transactional id that a producer id was given to, by the durable state of the shard that
+    /// coordinates it.
+    pub(super) fn transactional_id_of(&self, producer_id: i64) -> Option<Arc<TransactionalId>> {
+        let shards = self.all.get().into_iter().flatten().filter_map(Weak::upgrade);
+        let mut found =
+            shards.filter_map(|shard| shard.durable().transactional_ids.of_producer(producer_id).cloned());
+        found.next()
+    }
 }
 
 impl Environment {
@@ -39,6 +63,7 @@ impl Environment {
             changes: Arc::default(),
             pending: Arc::new(Semaphore::new(settings.pending_bytes_max)),
             settings: settings.for_each_of(shards),
+            shards: Arc::default(),
             store,
             seams,
         }
@@ -55,6 +80,7 @@ pub(super) struct Shared {
     pub(super) cluster_id: String,
     pub(super) reader: Arc<BlockReader>,
     pub(super) changes: Arc<ChangeRegistry>,
+    pub(super) shards: Arc<OpenShards>,
     pub(super) pins: Arc<PinRegistry>,
     durable: RwLock<Arc<PinnedState>>,
     commits: watch::Sender<u64>,
@@ -74,7 +100,7 @@ impl Shared {
         recovered: ShardState,
         health: Health,
     ) -> Self {
-        let Environment { store, settings, seams, cache, changes, .. } = environment.clone();
+        let Environment { store, settings, seams, cache, changes, shards, .. } = environment.clone();
         let missing = if health == Health::ReadOnly { MISSING_OR_DELETED } else { MISSING };
         let reader = BlockReader::new(store.clone(), shard, settings.tail_bytes_max, cache, missing);
         let pins = Arc::new(PinRegistry::default());
@@ -87,6 +113,7 @@ impl Shared {
             cluster_id,
             reader: Arc::new(reader),
             changes,
+            shards,
             durable: RwLock::new(pins.pin(recovered)),
             pins,
             commits: watch::Sender::new(0),

@@ -10,6 +10,8 @@
 
 mod checker;
 mod failpoints;
+mod groups;
+mod ledger;
 mod memory;
 mod operations;
 mod reads;
@@ -18,6 +20,7 @@ mod run;
 mod settings;
 mod sim_store;
 mod totals;
+mod transfers;
 
 #[cfg(test)]
 mod tests;

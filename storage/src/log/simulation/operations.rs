@@ -7,9 +7,10 @@ use bytes::Bytes;
 use super::checker::{Promise, Promises, Seen};
 use super::failpoints::Role;
 use super::reads::ReadFailure;
-use super::records::batch;
+use super::records::{BatchOrder, batch};
 use super::run::{Process, World};
 use super::sim_store::SimStore;
+use super::transfers::LEDGER;
 use crate::ids::TopicPartition;
 use crate::log::{
     AppendError, CreateTopic, CreateTopicError, Log, MaintenanceError, OpenError, PartitionAppend, Snapshot,
@@ -20,6 +21,18 @@ use crate::log::{
 pub(super) const KEPT: &str = "kept";
 /// One partition; retention goes on in it, and now and then it is deleted and made anew.
 pub(super) const FLEETING: &str = "fleeting";
+/// One partition, which keeps the newest record of each key.
+pub(super) const LATEST: &str = "latest";
+
+/// A topic: its name, how many partitions, and how it is configured.
+type TopicOrder = (&'static str, i32, &'static [(&'static str, &'static str)]);
+
+const TOPICS: [TopicOrder; 4] = [
+    (KEPT, 2, &[]),
+    (FLEETING, 1, &[("retention.bytes", "2500")]),
+    (LATEST, 1, &[("cleanup.policy", "compact")]),
+    (LEDGER, 2, &[]),
+];
 
 /// A client gives up on an answer after this time.
 const PATIENCE: Duration = Duration::from_secs(60);
@@ -50,9 +63,7 @@ impl World {
 
     /// Creates what is not there.
     pub(super) async fn create_topics(&self, process: &Process) -> Result<(), String> {
-        for (name, partitions, configs) in
-            [(KEPT, 2, &[][..]), (FLEETING, 1, &[("retention.bytes", "2500")][..])]
-        {
+        for (name, partitions, configs) in TOPICS {
             let configs = configs.iter().map(|(key, value)| ((*key).to_owned(), (*value).to_owned()));
             let topic = CreateTopic { name: name.into(), partitions, configs: configs.collect() };
             match self.within(process.log.create_topic(topic)).await {
@@ -95,15 +106,18 @@ impl World {
     /// Starts a few appends that nobody waits for.
     pub(super) fn append_some(&self, process: &Process) {
         for _ in 0..1 + self.draw(6) {
-            let (place, count) = (self.draw(3), 1 + self.draw(3));
+            let (place, count) = (self.draw(4), 1 + self.draw(3));
             let ids = self.new_ids(count);
             let (world, process) = (self.clone(), process.clone());
             tokio::spawn(async move {
                 world.sleep_ms(300).await;
-                let name = if place == 2 { FLEETING } else { KEPT };
-                let partition = if place == 1 { 1 } else { 0 };
+                let (name, partition, order) = match place {
+                    0 | 1 => (KEPT, place as i32, BatchOrder::Plain),
+                    2 => (FLEETING, 0, BatchOrder::Plain),
+                    _ => (LATEST, 0, BatchOrder::Keyed),
+                };
                 let Some(id) = partition_of(&process.log, name, partition) else { return };
-                let batch = batch(&ids, None);
+                let batch = batch(&ids, order);
                 // Not knowing what became of it is not a broken promise.
                 let _ = world.append(&process, id, batch, &ids).await;
             });
@@ -140,7 +154,7 @@ impl World {
         let (mut sequence, mut newest_offset) = (0, -1);
         loop {
             let ids = self.new_ids(2);
-            let batch = batch(&ids, Some(sequence));
+            let batch = batch(&ids, BatchOrder::Idempotent(sequence));
             let base_offset = loop {
                 if let Ok(base_offset) = self.send_once(batch.clone(), &ids).await {
                     break base_offset;

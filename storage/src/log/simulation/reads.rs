@@ -1,11 +1,15 @@
 //! Reading a snapshot whole: every record of every partition, and lookups held against a plain search.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::time::Duration;
 
 use super::checker::{Promise, Seen, SeenPartition};
-use super::records::{first_at_or_after, greatest, ids_of, target_of};
+use super::groups::READERS;
+use super::operations::{KEPT, LATEST};
+use super::records::{committed_ids, first_at_or_after, greatest, ids_of, target_of};
 use super::run::World;
+use super::transfers::{LEDGER, TRANSFERS};
+use crate::ids::TopicPartition;
 use crate::log::{FetchError, FetchOptions, FirstBatch, Isolation, PartitionView, Snapshot};
 
 const ANY: Isolation = Isolation::ReadUncommitted;
@@ -44,15 +48,41 @@ impl World {
             for id in topic.partitions() {
                 let view = snapshot.partition(id);
                 let view = view.ok_or_else(|| ReadFailure::Wrong("a partition is not there".to_owned()))?;
-                let partition = self.read_partition(&view).await?;
+                let mut partition = self.read_partition(&topic.name, &view).await?;
                 self.check_lookups(&view, &partition.records).await?;
+                if topic.name == LEDGER {
+                    partition.committed = self.read_committed(&view).await?;
+                }
                 seen.partitions.insert(id, partition);
             }
         }
+        seen.transfers = committed_offset(snapshot, TRANSFERS, LEDGER);
+        seen.group_offset = committed_offset(snapshot, READERS, KEPT);
         Ok(seen)
     }
 
-    async fn read_partition(&self, view: &PartitionView) -> Result<SeenPartition, ReadFailure> {
+    /// Ids of what is committed.
+    async fn read_committed(&self, view: &PartitionView) -> Result<BTreeSet<u64>, ReadFailure> {
+        let isolation = Isolation::ReadCommitted;
+        let (mut from, end) = (view.bounds().log_start_offset, view.bounds().end(isolation));
+        let bytes_max = if self.draw(4) == 0 { 1 + self.draw(2000) as usize } else { usize::MAX };
+        let mut ids = BTreeSet::new();
+        while from < end {
+            let options = FetchOptions { from, bytes_max, isolation, first_batch: FirstBatch::Whole };
+            let fetched = self.patiently(|| view.fetch(options)).await?;
+            if fetched.next_offset <= from || fetched.next_offset > end {
+                let next = fetched.next_offset;
+                return Err(ReadFailure::Wrong(format!(
+                    "a committed fetch from {from} of {end} goes on at {next}"
+                )));
+            }
+            from = fetched.next_offset;
+            ids.extend(committed_ids(&fetched));
+        }
+        Ok(ids)
+    }
+
+    async fn read_partition(&self, topic: &str, view: &PartitionView) -> Result<SeenPartition, ReadFailure> {
         let bounds = view.bounds();
         let (start, end) = (bounds.log_start_offset, bounds.high_watermark);
         let bytes_max = if self.draw(4) == 0 { 1 + self.draw(5000) as usize } else { usize::MAX };
@@ -70,7 +100,8 @@ impl World {
             records.extend(fetched.batches.iter().flat_map(ids_of).filter(|(offset, _)| *offset >= start));
         }
         let bounds = Promise { log_start_offset: start, high_watermark: end };
-        Ok(SeenPartition { bounds, records })
+        let (topic, is_cleaned, committed) = (topic.to_owned(), topic == LATEST, BTreeSet::new());
+        Ok(SeenPartition { topic, is_cleaned, bounds, records, committed })
     }
 
     /// Lookups of some times, and of the greatest.
@@ -115,4 +146,10 @@ impl World {
         }
         Err(ReadFailure::Unavailable)
     }
+}
+
+/// What a group has committed for the first partition of a topic.
+fn committed_offset(snapshot: &Snapshot, group: &str, topic: &str) -> Option<i64> {
+    let id = TopicPartition::new(snapshot.topic(topic)?.id, 0);
+    Some(snapshot.committed_offset(group, id)?.offset)
 }

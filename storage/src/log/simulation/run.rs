@@ -11,16 +11,18 @@ use rand::{Rng as _, SeedableRng};
 use super::WrongRule;
 use super::checker::{History, Promises};
 use super::failpoints::{Role, SimFailpoints};
+use super::ledger::Transactions;
 use super::memory::Memory;
 use super::operations::{Held, KEPT, partition_of};
-use super::records::batch;
+use super::records::{BatchOrder, batch};
 use super::settings::draw_settings;
 use super::sim_store::{Requests, SimStore};
 use super::totals::Totals;
+use super::transfers::LEDGER;
 use crate::format::{WalKind, writer_nonce_of};
 use crate::ids::WalPosition;
 use crate::log::keys::{ShardKeys, checkpoint_position, wal_position};
-use crate::log::{Health, Log, LogSettings, OpenError};
+use crate::log::{Health, Log, LogSettings, OpenError, Snapshot};
 use crate::object::fault::{FaultRates, FaultStore};
 use crate::object::sim_file_system::SimFileSystem;
 use crate::object::{DurableLocal, LocalOptions, LogStore};
@@ -101,7 +103,11 @@ pub(super) fn run_seed(place: Place, seed: u64, wrong_rule: Option<WrongRule>) -
 
 async fn run(place: Place, seed: u64, wrong_rule: Option<WrongRule>) -> Result<Totals, String> {
     let world = World::new(place, seed, wrong_rule);
-    let producer = tokio::spawn(world.clone().produce_idempotently());
+    let clients = [
+        tokio::spawn(world.clone().produce_idempotently()),
+        tokio::spawn(world.clone().transfer()),
+        tokio::spawn(world.clone().consume_in_a_group()),
+    ];
     let steps = match place {
         Place::Remote => STEPS,
         Place::Local => LOCAL_STEPS,
@@ -109,7 +115,7 @@ async fn run(place: Place, seed: u64, wrong_rule: Option<WrongRule>) -> Result<T
     for _ in 0..steps {
         world.step().await?;
     }
-    producer.abort();
+    clients.iter().for_each(tokio::task::JoinHandle::abort);
     world.finish().await
 }
 
@@ -130,7 +136,7 @@ impl World {
         let shared = Shared {
             disruption: [1, 2, 5][rng.random_range(0..3)],
             rng,
-            history: History::default(),
+            history: History::new(Transactions::new(settings.shards == 1)),
             totals: totals.clone(),
             next_id: 1,
             opens: 0,
@@ -429,13 +435,28 @@ impl World {
 
     async fn check_final(&self) -> Result<(), String> {
         self.open().await?;
+        self.begin_life().await;
         let process = self.current().ok_or("the last open is refused without a fault")?;
         let expected = self.with(|shared| shared.history.promises().clone());
-        match self.read_snapshot(&process.log.snapshot()).await {
+        let snapshot = process.log.snapshot();
+        self.check_no_open_transaction(&snapshot);
+        match self.read_snapshot(&snapshot).await {
             Ok(seen) => self.with(|shared| shared.history.check(&expected, &seen)),
             Err(failure) => return Err(format!("the last read fails without a fault: {failure:?}")),
         }
         self.with(|shared| shared.history.violation()).map_or(Ok(()), Err)
+    }
+
+    /// Once a new producer has taken over, nothing of the one before is open any more.
+    fn check_no_open_transaction(&self, snapshot: &Snapshot) {
+        let partitions = snapshot.topic(LEDGER).into_iter().flat_map(|topic| topic.partitions());
+        for view in partitions.filter_map(|id| snapshot.partition(id)) {
+            let bounds = view.bounds();
+            if bounds.last_stable_offset != bounds.high_watermark {
+                let (stable, end) = (bounds.last_stable_offset, bounds.high_watermark);
+                self.violate(format!("a transaction that nobody knows is open at {stable} of {end}"));
+            }
+        }
     }
 
     /// The store loses an object that was acked: no open may go on as if it had never been.
@@ -444,7 +465,7 @@ impl World {
         let id = partition_of(&process.log, KEPT, 0).ok_or("the topic is there")?;
         for _ in 0..4 {
             let ids = self.new_ids(1);
-            let appended = self.append(&process, id, batch(&ids, None), &ids).await;
+            let appended = self.append(&process, id, batch(&ids, BatchOrder::Plain), &ids).await;
             appended.map_err(|error| format!("an append fails without a fault: {error}"))?;
         }
         self.crash();

@@ -62,6 +62,7 @@ fn draw_maintenance(rng: &mut StdRng) -> MaintenanceSettings {
         orphan_age,
         sweep_interval,
         retention_interval: Duration::from_secs(5),
+        clean_interval: Duration::from_secs(7),
         ..MaintenanceSettings::default()
     }
 }

@@ -14,7 +14,7 @@ pub(super) struct Totals {
 }
 
 /// What must have happened in a run of many seeds on a remote store.
-const EXPECTED: [&str; 31] = [
+const EXPECTED: [&str; 37] = [
     "acked",
     "opened",
     "crashed",
@@ -27,6 +27,12 @@ const EXPECTED: [&str; 31] = [
     "records deleted",
     "topics deleted",
     "retention",
+    "transactions committed",
+    "transactions aborted",
+    "transactions over several shards",
+    "late batches",
+    "offsets committed",
+    "generations reserved",
     "snapshots read",
     "held snapshots read",
     "lookups",

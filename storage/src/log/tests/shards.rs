@@ -270,3 +270,41 @@ async fn a_reader_beside_the_owner_sees_all_shards() {
         assert_eq!(records(&fetch(&reader, partition(events, place), 0).await).len(), 1);
     }
 }
+
+#[tokio::test]
+async fn a_lost_object_of_shard_0_that_made_a_topic_does_not_delete_what_other_shards_hold_of_it() {
+    let store = memory();
+    let log = open_with(&store, of(3)).await;
+    let keys = async || {
+        let listed = store.list("shards/0/wal").await.unwrap();
+        listed.into_iter().map(|object| object.key).collect::<BTreeSet<_>>()
+    };
+    let before = keys().await;
+    let topic = create(&log, "events", 6, &[]).await;
+    let made = keys().await;
+    create(&log, "later", 1, &[]).await;
+    let shards = shards_of(&log, topic);
+    let elsewhere: Vec<_> = (0..6).filter(|number| shards[*number as usize] != 0).collect();
+    for number in &elsewhere {
+        append(&log, partition(topic, *number), batch(&[T])).await.unwrap();
+    }
+    log.close().await;
+    drop(log);
+    // Nothing that is left says what was in the object.
+    for object in store.list("shards/0/checkpoints").await.unwrap() {
+        store.delete(&object.key).await.unwrap();
+    }
+    let lost: Vec<_> = made.difference(&before).cloned().collect();
+    assert_eq!(lost.len(), 1, "the topic was made by one object");
+    store.delete(&lost[0]).await.unwrap();
+    let settings = LogSettings { accept_loss: lost, ..of(3) };
+    for settings in [settings, of(3)] {
+        let log = open_with(&store, settings).await;
+        assert_eq!(shards_of(&log, topic), shards);
+        for number in &elsewhere {
+            let kept = records(&fetch(&log, partition(topic, *number), 0).await);
+            assert_eq!(kept.len(), 1, "partition {number}");
+        }
+        log.close().await;
+    }
+}
