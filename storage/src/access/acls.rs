@@ -199,7 +199,8 @@ impl Acls {
         if !self.contains(binding) {
             return false;
         }
-        let rules = self.kinds.entry(binding.resource_kind).or_default().of_mut(binding.pattern_kind);
+        let kind = self.kinds.entry(binding.resource_kind).or_default();
+        let rules = kind.of_mut(binding.pattern_kind);
         let by_principal = rules.entry(binding.resource_name.clone()).or_default();
         let of_principal = by_principal.entry(binding.principal.clone()).or_default();
         of_principal.remove(&rule_of(binding));
@@ -208,6 +209,9 @@ impl Acls {
         }
         if by_principal.is_empty() {
             rules.remove(&binding.resource_name);
+        }
+        if kind.literal.is_empty() && kind.prefixed.is_empty() {
+            self.kinds.remove(&binding.resource_kind);
         }
         self.count -= 1;
         true

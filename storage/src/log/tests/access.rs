@@ -47,7 +47,7 @@ async fn change(log: &Log, changes: Vec<AccessChange>) -> Result<(), Refusal> {
 
 /// One of everything, and something that is gone again.
 async fn fill(log: &Log) {
-    let rules = vec![rule("orders", Operation::Read), rule("", Operation::Describe)];
+    let rules = vec![rule("orders", Operation::Read), rule("o", Operation::Describe)];
     let changes = vec![user("alice"), user("bob"), AccessChange::AddAcls(rules.clone()), quota(Some(1.5))];
     change(log, changes).await.unwrap();
     change(log, vec![AccessChange::RemoveUser("bob".to_owned())]).await.unwrap();
