@@ -12,6 +12,7 @@ use datafusion::execution::SessionState;
 use datafusion::execution::disk_manager::{DiskManagerBuilder, DiskManagerMode};
 use datafusion::execution::memory_pool::FairSpillPool;
 use datafusion::execution::runtime_env::{RuntimeEnv, RuntimeEnvBuilder};
+use strandline_storage::access::Access;
 use strandline_storage::log::Log;
 use strandline_storage::seam::Clock;
 use strandline_storage::table::ScanCounters;
@@ -154,6 +155,11 @@ impl Engine {
     /// What all scans of this engine have done.
     pub fn scan_counters(&self) -> &ScanCounters {
         &self.scan_counters
+    }
+
+    /// Users, rules and quotas as they are now.
+    pub fn access(&self) -> Arc<Access> {
+        self.log.access()
     }
 
     /// The clock of the log.

@@ -13,6 +13,8 @@ use strandline_sql::{SqlError, SqlErrorKind};
 pub enum ErrorKind {
     Syntax,
     UndefinedTable,
+    /// Something that the session may not do with what it names.
+    PermissionDenied,
     UndefinedColumn,
     UndefinedFunction,
     /// A setting, type or other object that does not exist.

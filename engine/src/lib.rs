@@ -14,6 +14,7 @@ mod engine;
 mod error;
 mod infer;
 mod json;
+mod permissions;
 mod queries;
 mod session;
 mod statement;
@@ -21,10 +22,11 @@ mod telemetry;
 
 pub use engine::{Engine, EngineSettings, Inference};
 pub use error::{EngineError, ErrorKind};
+pub use permissions::{Permissions, Principal};
 pub use session::{
     CancelHandle, Execution, Notice, NoticeSeverity, OutputColumn, Prepared, RowsTag, Session,
     SessionOptions, TransactionStatus,
 };
 pub use statement::RowStream;
 pub use strandline_sql::{Parsed, PgType, Statement};
-pub use strandline_storage::seam;
+pub use strandline_storage::{access, seam};

@@ -22,4 +22,4 @@ mod telemetry;
 mod wire;
 
 pub use server::{ServeError, serve, serve_stream};
-pub use settings::PgSettings;
+pub use settings::{Authentication, PgSettings, PgTls, TLS_PROTOCOL, TlsMode};

@@ -7,7 +7,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use socket2::{SockRef, TcpKeepalive};
-use strandline_engine::Engine;
+use strandline_engine::{Engine, SessionOptions};
 use tokio::io::{AsyncRead, AsyncWrite};
 use tokio::net::{TcpListener, TcpStream};
 use tokio::sync::{Semaphore, watch};
@@ -16,6 +16,7 @@ use tokio_util::sync::CancellationToken;
 
 use crate::cancel::CancelRegistry;
 use crate::error::{Ended, PgError, Severity};
+use crate::session::authentication::{Authenticator, Claimed};
 use crate::session::startup;
 use crate::session::{Connection, ConnectionParts};
 use crate::settings::PgSettings;
@@ -23,6 +24,7 @@ use crate::sqlstate::SqlState;
 use crate::telemetry::ConnectionGauge;
 use crate::wire::frame::FrameReader;
 use crate::wire::output::Output;
+use crate::wire::transport::Transport;
 
 /// Sockets beyond the sessions: those that still start, and cancel requests.
 const STARTING_CONNECTIONS_MAX: usize = 100;
@@ -32,6 +34,9 @@ const ACCEPT_RETRY: Duration = Duration::from_millis(100);
 const KEEPALIVE_IDLE: Duration = Duration::from_secs(60);
 /// How long an ended connection may take to hear why.
 const FAREWELL_TIMEOUT: Duration = Duration::from_secs(1);
+
+/// What rules see as the address of a client inside of this process.
+const PIPE_HOST: &str = "127.0.0.1";
 
 /// Why the listener stopped.
 #[derive(Debug, thiserror::Error)]
@@ -46,13 +51,16 @@ struct Shared {
     engine: Arc<Engine>,
     settings: Arc<PgSettings>,
     registry: Arc<CancelRegistry>,
+    authenticator: Arc<Authenticator>,
     sessions: Arc<Semaphore>,
     shutdown: CancellationToken,
 }
 
 impl Shared {
     fn new(engine: Arc<Engine>, settings: PgSettings) -> Self {
+        let authentication = settings.authentication.clone();
         Self {
+            authenticator: Arc::new(Authenticator::new(Arc::clone(&engine), authentication)),
             engine,
             sessions: Arc::new(Semaphore::new(settings.connections_max)),
             settings: Arc::new(settings),
@@ -116,8 +124,7 @@ pub async fn serve_stream<S>(stream: S, engine: Arc<Engine>, settings: PgSetting
 where
     S: AsyncRead + AsyncWrite + Send + Unpin + 'static,
 {
-    let (reader, writer) = tokio::io::split(stream);
-    serve_connection(reader, writer, Shared::new(engine, settings)).await;
+    serve_connection(stream, PIPE_HOST.to_owned(), Shared::new(engine, settings)).await;
 }
 
 async fn drain(mut connections: JoinSet<()>, shared: &Shared) {
@@ -144,8 +151,9 @@ async fn serve_socket(socket: TcpStream, shared: Shared) {
     if let Err(error) = configure(&socket) {
         tracing::debug!(%error, "cannot configure a socket");
     }
-    let (reader, writer) = socket.into_split();
-    serve_connection(reader, writer, shared).await;
+    // Without an address the socket is closed already, which shows when it is read.
+    let host = socket.peer_addr().map_or_else(|_| String::new(), |peer| peer.ip().to_canonical().to_string());
+    serve_connection(socket, host, shared).await;
 }
 
 fn configure(socket: &TcpStream) -> std::io::Result<()> {
@@ -155,24 +163,33 @@ fn configure(socket: &TcpStream) -> std::io::Result<()> {
     SockRef::from(socket).set_tcp_keepalive(&TcpKeepalive::new().with_time(KEEPALIVE_IDLE))
 }
 
-async fn serve_connection<R, W>(reader: R, writer: W, shared: Shared)
+async fn serve_connection<S>(stream: S, host: String, shared: Shared)
 where
-    R: AsyncRead + Unpin,
-    W: AsyncWrite + Unpin,
+    S: AsyncRead + AsyncWrite + Unpin,
 {
     let _gauge = ConnectionGauge::open();
-    let mut reader = FrameReader::new(reader, shared.settings.message_bytes_max);
+    let timeout = shared.engine.clock().sleep(shared.settings.startup_timeout);
+    tokio::pin!(timeout);
+    let mut reader = FrameReader::new(Transport::Plain(stream), shared.settings.message_bytes_max);
+    let receiving = startup::receive(&mut reader, shared.settings.tls.as_ref(), &shared.registry);
+    let received = starting(&shared, timeout.as_mut(), receiving).await;
+    let (mut reader, writer) = reader.map(tokio::io::split);
     let mut output = Output::new(writer);
-    let request = match receive_startup(&mut reader, &mut output, &shared).await {
+    let request = match received {
         Ok(Some(request)) => request,
-        Ok(None) => return,
+        Ok(None) => return farewell(reader, output, &shared).await,
+        Err(ended) => return refuse(reader, output, ended, &shared).await,
+    };
+    let letting_in = let_in(&mut reader, &mut output, (request, &host), &shared);
+    let admitted = match starting(&shared, timeout.as_mut(), letting_in).await {
+        Ok(admitted) => admitted,
         Err(ended) => return refuse(reader, output, ended, &shared).await,
     };
     let Ok(_permit) = Arc::clone(&shared.sessions).try_acquire_owned() else {
         let error = PgError::new(SqlState::TOO_MANY_CONNECTIONS, "sorry, too many clients already");
         return refuse(reader, output, Ended::Fatal(error), &shared).await;
     };
-    match startup::begin(request, &shared.engine, &shared.registry, &mut output) {
+    match startup::begin(admitted, &shared.engine, &shared.registry, &mut output) {
         Ok((session, cancel)) => {
             let settings = Arc::clone(&shared.settings);
             let shutdown = shared.shutdown.clone();
@@ -185,19 +202,35 @@ where
     }
 }
 
-async fn receive_startup<R, W>(
+/// Answers a request for a session up to where the client is let in; gives the minor version of the
+/// protocol, and what the session is to be.
+async fn let_in<R, W>(
     reader: &mut FrameReader<R>,
     output: &mut Output<W>,
+    (request, host): (startup::StartupRequest, &str),
     shared: &Shared,
-) -> Result<Option<startup::StartupRequest>, Ended>
+) -> Result<(u32, SessionOptions), Ended>
 where
     R: AsyncRead + Unpin,
     W: AsyncWrite + Unpin,
 {
+    let minor_version = startup::negotiate(&request, output);
+    let options = startup::session_options(request.parameters).map_err(Ended::Fatal)?;
+    let claimed = Claimed { user: &options.user, host };
+    let permissions = shared.authenticator.authenticate(reader, output, claimed).await?;
+    Ok((minor_version, SessionOptions { permissions, ..options }))
+}
+
+/// Does a part of the startup, within the time that all of it has.
+async fn starting<T>(
+    shared: &Shared,
+    timeout: impl Future<Output = ()>,
+    part: impl Future<Output = Result<T, Ended>>,
+) -> Result<T, Ended> {
     tokio::select! {
-        request = startup::receive(reader, output, &shared.registry) => request,
+        done = part => done,
         () = shared.shutdown.cancelled() => Err(Ended::Fatal(PgError::shutting_down())),
-        () = shared.engine.clock().sleep(shared.settings.startup_timeout) => Err(Ended::ClientGone),
+        () = timeout => Err(Ended::ClientGone),
     }
 }
 

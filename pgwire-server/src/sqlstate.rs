@@ -20,6 +20,7 @@ impl SqlState {
     pub(crate) const FAILED_TRANSACTION: Self = Self("25P02");
     pub(crate) const UNDEFINED_STATEMENT: Self = Self("26000");
     pub(crate) const INVALID_AUTHORIZATION: Self = Self("28000");
+    pub(crate) const INVALID_PASSWORD: Self = Self("28P01");
     pub(crate) const UNDEFINED_CURSOR: Self = Self("34000");
     pub(crate) const SYNTAX_ERROR: Self = Self("42601");
     pub(crate) const UNDEFINED_OBJECT: Self = Self("42704");
@@ -48,6 +49,7 @@ impl From<ErrorKind> for SqlState {
         match kind {
             ErrorKind::Syntax => Self::SYNTAX_ERROR,
             ErrorKind::UndefinedTable => Self("42P01"),
+            ErrorKind::PermissionDenied => Self("42501"),
             ErrorKind::UndefinedColumn => Self("42703"),
             ErrorKind::UndefinedFunction => Self("42883"),
             ErrorKind::UndefinedObject => Self::UNDEFINED_OBJECT,

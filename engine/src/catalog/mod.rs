@@ -2,7 +2,7 @@
 //! catalogs that the sql crate makes.
 //!
 //! Invariant: everything here is over one snapshot and one set of columns, so a statement that looks
-//! a name up twice finds the same twice.
+//! a name up twice finds the same twice. A topic that the session may not describe is in none of it.
 
 mod oid;
 mod providers;
@@ -10,7 +10,7 @@ mod relations;
 pub mod system_tables;
 
 pub use providers::StatementCatalogs;
-pub use relations::{KnownColumns, StatementRelations, pg_type};
+pub use relations::{Asker, KnownColumns, StatementRelations, pg_type};
 
 /// The one database; `postgres` is another name for it.
 pub const DATABASE: &str = "strandline";

@@ -12,6 +12,7 @@ use strandline_storage::table::{ColumnFormat, SystemColumn, system_columns};
 
 use crate::decode::column_type::TYPE_METADATA_KEY;
 use crate::infer::{ColumnSource, TopicColumns};
+use crate::permissions::Grants;
 
 use super::oid::relation_oid;
 use super::system_tables::SystemTable;
@@ -20,11 +21,18 @@ use super::{PUBLIC_SCHEMA, SYSTEM_SCHEMA, schema_of_topic};
 /// Columns by topic, as one statement saw them.
 pub type KnownColumns = HashMap<TopicId, Arc<TopicColumns>>;
 
-/// Topics and system tables at one snapshot.
+/// Who a statement is run for.
+#[derive(Clone, Debug)]
+pub struct Asker {
+    pub database: String,
+    pub user: String,
+    pub grants: Grants,
+}
+
+/// Topics and system tables at one snapshot, as far as the asker may know of them.
 pub struct StatementRelations {
     pub snapshot: Snapshot,
-    database: String,
-    user: String,
+    asker: Asker,
     source: Arc<ColumnSource>,
     /// What was looked up so far, so that the next look-up answers the same.
     known: Mutex<KnownColumns>,
@@ -32,20 +40,14 @@ pub struct StatementRelations {
 
 impl fmt::Debug for StatementRelations {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("StatementRelations").field("database", &self.database).finish_non_exhaustive()
+        f.debug_struct("StatementRelations").field("database", &self.asker.database).finish_non_exhaustive()
     }
 }
 
 impl StatementRelations {
     /// `kept` are columns that a prepared statement holds on to.
-    pub fn new(
-        snapshot: Snapshot,
-        source: Arc<ColumnSource>,
-        names: (&str, &str),
-        kept: KnownColumns,
-    ) -> Self {
-        let (database, user) = (names.0.to_owned(), names.1.to_owned());
-        Self { snapshot, database, user, source, known: Mutex::new(kept) }
+    pub fn new(snapshot: Snapshot, source: Arc<ColumnSource>, asker: Asker, kept: KnownColumns) -> Self {
+        Self { snapshot, asker, source, known: Mutex::new(kept) }
     }
 
     /// The payload columns of a topic.
@@ -59,9 +61,20 @@ impl StatementRelations {
         self.known.lock().expect("no holder of the lock panics").clone()
     }
 
+    /// What the statement may do.
+    pub fn grants(&self) -> &Grants {
+        &self.asker.grants
+    }
+
+    /// The topics that are there for the asker.
+    pub fn topics(&self) -> impl Iterator<Item = &Arc<Topic>> {
+        self.snapshot.topics().filter(|topic| self.asker.grants.shows_topic(&topic.name))
+    }
+
     /// The topic of this name in this schema.
     pub fn topic(&self, schema: &str, name: &str) -> Option<&Arc<Topic>> {
-        self.snapshot.topic(name).filter(|topic| schema_of_topic(&topic.name) == schema)
+        let topic = self.snapshot.topic(name).filter(|topic| schema_of_topic(&topic.name) == schema);
+        topic.filter(|topic| self.asker.grants.shows_topic(&topic.name))
     }
 
     fn topic_relation(&self, topic: &Topic) -> Relation {
@@ -90,16 +103,16 @@ impl Relations for StatementRelations {
     }
 
     fn relations(&self) -> Vec<Relation> {
-        let topics = self.snapshot.topics().map(|topic| self.topic_relation(topic));
+        let topics = self.topics().map(|topic| self.topic_relation(topic));
         topics.chain(SystemTable::ALL.map(system_relation)).collect()
     }
 
     fn database(&self) -> &str {
-        &self.database
+        &self.asker.database
     }
 
     fn user(&self) -> &str {
-        &self.user
+        &self.asker.user
     }
 }
 

@@ -22,6 +22,7 @@ use strandline_sql::{Parsed, PgType};
 
 use crate::engine::Engine;
 use crate::error::{EngineError, ErrorKind};
+use crate::permissions::Permissions;
 
 pub use cancel::CancelHandle;
 pub use prepared::{Execution, Notice, NoticeSeverity, OutputColumn, Prepared, RowsTag};
@@ -41,6 +42,7 @@ pub struct SessionOptions {
     pub settings: Vec<(String, String)>,
     /// What `pg_backend_pid()` answers.
     pub process_id: i32,
+    pub permissions: Permissions,
 }
 
 /// One connection's session.

@@ -15,9 +15,10 @@ use datafusion::sql::sqlparser::ast;
 use strandline_sql::{Explain, Statement, parse_instant};
 use strandline_storage::log::{Snapshot, Topic};
 
-use crate::catalog::{KnownColumns, SYSTEM_SCHEMA, StatementRelations};
+use crate::catalog::{Asker, KnownColumns, SYSTEM_SCHEMA, StatementRelations};
 use crate::error::{EngineError, ErrorKind};
 use crate::infer::columns::ColumnsOrigin;
+use crate::permissions::Grants;
 use crate::statement::{
     Limits, PlannedQuery, RowJob, RowStream, StatementContext, bind, explain, plan_query, statement_state,
     stream_rows,
@@ -44,11 +45,13 @@ pub(super) async fn prepare(
 ) -> Result<PreparedQuery, EngineError> {
     let introspection = introspection::plannable(statement)?;
     let statement = introspection.as_ref().unwrap_or(statement);
-    let snapshot = core.engine.log.snapshot();
-    let topics = named_topics(statement, &snapshot);
+    let (snapshot, grants) = (core.engine.log.snapshot(), core.grants());
+    let mut topics = named_topics(statement, &snapshot);
+    topics.retain(|topic| grants.shows_topic(&topic.name));
     core.engine.columns.catch_up(&snapshot, &topics, core.engine.clock().as_ref()).await;
-    let context = context(core, snapshot, KnownColumns::new())?;
+    let context = context(core, snapshot, grants, KnownColumns::new())?;
     let planned = plan_query(&context, statement.clone(), &core.info()).await?;
+    context.relations.grants().expect_readable(&planned.topics)?;
     Ok(PreparedQuery {
         planned,
         statement: statement.clone(),
@@ -61,10 +64,11 @@ pub(super) async fn prepare(
 fn context(
     core: &SessionCore,
     snapshot: Snapshot,
+    grants: Grants,
     known: KnownColumns,
 ) -> Result<StatementContext, EngineError> {
-    let names = (core.database.as_str(), core.user.as_str());
-    let relations = StatementRelations::new(snapshot, core.engine.columns.clone(), names, known);
+    let asker = Asker { database: core.database.clone(), user: core.user.clone(), grants };
+    let relations = StatementRelations::new(snapshot, core.engine.columns.clone(), asker, known);
     statement_state(core, Arc::new(relations))
 }
 
@@ -115,12 +119,13 @@ async fn ready(
     let can_reuse = !query.planned.reads_catalogs
         && query.time_zone == core.settings.time_zone()
         && query.known.keys().all(|topic_id| snapshot.topic_by_id(*topic_id).is_some());
-    let context = context(core, snapshot, query.known.clone())?;
+    let context = context(core, snapshot, core.grants(), query.known.clone())?;
     let replanned = match can_reuse {
         true => None,
         false => Some(plan_query(&context, query.statement.clone(), &core.info()).await?),
     };
     let planned = replanned.as_ref().unwrap_or(&query.planned);
+    context.relations.grants().expect_readable(&planned.topics)?;
     expect_same_columns(&query.planned.columns, &planned.columns)?;
     let info = core.info();
     let plan = bind(planned, values, &|text| Ok(parse_instant(text, &info)?))?;

@@ -7,6 +7,7 @@ use strandline_sql::{SessionInfo, SetScope, Statement, Transaction};
 
 use crate::engine::Engine;
 use crate::error::EngineError;
+use crate::permissions::{Grants, Permissions};
 use crate::queries::{QueryDescription, QueryEntry};
 use crate::statement::Limits;
 
@@ -23,6 +24,7 @@ pub(crate) struct SessionCore {
     pub user: String,
     pub database: String,
     pub process_id: i32,
+    permissions: Permissions,
     pub settings: Arc<SharedSettings>,
     pub cancel: CancelSource,
     transaction: Mutex<TransactionBlock>,
@@ -45,9 +47,15 @@ impl SessionCore {
             user: options.user,
             database: options.database,
             process_id: options.process_id,
+            permissions: options.permissions,
             cancel: CancelSource::default(),
             transaction: Mutex::default(),
         })
+    }
+
+    /// What a statement that begins now may do.
+    pub(crate) fn grants(&self) -> Grants {
+        Grants::new(self.permissions.clone(), self.engine.access())
     }
 
     pub(crate) fn transaction(&self) -> MutexGuard<'_, TransactionBlock> {

@@ -1,15 +1,18 @@
 //! Plans a query: names and dialect by the sql crate, the rest by DataFusion.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
 use datafusion::arrow::datatypes::{DataType, Field};
+use datafusion::common::tree_node::TreeNodeRecursion;
+use datafusion::datasource::source_as_provider;
 use datafusion::execution::SessionState;
 use datafusion::execution::context::SQLOptions;
 use datafusion::logical_expr::LogicalPlan;
 use datafusion::sql::parser::Statement as DataFusionStatement;
 use datafusion::sql::sqlparser::ast;
 use strandline_sql::{PgType, SessionInfo, rewrite};
+use strandline_storage::table::TopicTable;
 
 use crate::catalog::pg_type;
 use crate::error::{EngineError, ErrorKind};
@@ -29,6 +32,8 @@ pub(crate) struct PlannedQuery {
     pub parameters: Vec<ParameterPlace>,
     /// Catalog tables are filled when planned, so such a plan is good for its snapshot only.
     pub reads_catalogs: bool,
+    /// The topics whose records it reads.
+    pub topics: BTreeSet<String>,
 }
 
 /// What a parameter stands for.
@@ -57,8 +62,23 @@ pub(crate) async fn plan_query(
         columns: output_columns(&context.state, &plan, &rewritten.output_names),
         parameters: parameters(&plan, &rewritten.parameter_types)?,
         reads_catalogs: rewritten.touches_catalog,
+        topics: topics_read(&plan)?,
         plan,
     })
+}
+
+/// The topics that a plan reads, in subqueries too.
+fn topics_read(plan: &LogicalPlan) -> Result<BTreeSet<String>, EngineError> {
+    let mut topics = BTreeSet::new();
+    plan.apply_with_subqueries(|node| {
+        if let LogicalPlan::TableScan(scan) = node
+            && let Some(table) = source_as_provider(&scan.source)?.downcast_ref::<TopicTable>()
+        {
+            topics.insert(table.topic().name.clone());
+        }
+        Ok(TreeNodeRecursion::Continue)
+    })?;
+    Ok(topics)
 }
 
 /// The columns that clients see. Types are those after the analysis, where it can be made without

@@ -9,7 +9,8 @@ use datafusion::arrow::util::display::array_value_to_string;
 use datafusion::scalar::ScalarValue;
 use futures::TryStreamExt;
 use strandline_engine::{
-    Engine, EngineError, EngineSettings, Execution, Inference, Notice, OutputColumn, Session, SessionOptions,
+    Engine, EngineError, EngineSettings, Execution, Inference, Notice, OutputColumn, Permissions, Session,
+    SessionOptions,
 };
 use strandline_storage::format::{BatchBuilder, BatchOptions};
 use strandline_storage::ids::TopicPartition;
@@ -132,6 +133,7 @@ pub fn options(settings: &[(&str, &str)]) -> SessionOptions {
         application_name: "tests".to_owned(),
         settings: settings.iter().map(|(name, value)| ((*name).to_owned(), (*value).to_owned())).collect(),
         process_id: 7,
+        permissions: Permissions::All,
     }
 }
 

@@ -4,6 +4,7 @@ mod cases;
 mod columns;
 mod fixture;
 mod limits;
+mod permissions;
 mod prepared;
 mod queries;
 mod sessions;

@@ -5,6 +5,7 @@
 //! extended protocol everything up to the next Sync is skipped; a portal does not outlive its transaction;
 //! whatever ends the connection stops its statement, because nothing here runs in a task of its own.
 
+pub(crate) mod authentication;
 mod extended;
 mod interrupt;
 mod portal;

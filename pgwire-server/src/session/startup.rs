@@ -1,62 +1,146 @@
 //! From the first byte of a connection to its first ReadyForQuery.
 //!
-//! Any user is let in: who may connect from where is decided where the listener is bound.
+//! Encryption comes first, then what the client wants, then who it is.
 
 use std::sync::Arc;
 
 use bytes::Bytes;
 use strandline_engine::seam::{Rng, SystemRng};
-use strandline_engine::{Engine, Session, SessionOptions};
-use tokio::io::{AsyncRead, AsyncWrite};
+use strandline_engine::{Engine, Permissions, Session, SessionOptions};
+use tokio::io::{AsyncRead, AsyncWrite, AsyncWriteExt};
 
 use crate::cancel::{CancelRegistry, CancelSlot};
 use crate::error::{Ended, PgError};
+use crate::settings::{PgTls, TLS_PROTOCOL, TlsMode};
 use crate::sqlstate::SqlState;
 use crate::wire::frame::FrameReader;
 use crate::wire::output::Output;
 pub(crate) use crate::wire::startup_packet::StartupRequest;
 use crate::wire::startup_packet::{StartupPacket, parse_options};
+use crate::wire::transport::Transport;
 
 /// The newest minor version of protocol 3 that is spoken here; 3.1 was never used.
 const MINOR_VERSION_MAX: u32 = 2;
 const PROTOCOL_MAJOR: u32 = 3;
 /// A client asks for each kind of encryption at most once before it goes on without.
 const ENCRYPTION_REQUESTS_MAX: usize = 2;
+/// The first byte of a TLS client that does not ask first; no packet of ours begins with it.
+const TLS_HANDSHAKE: u8 = 0x16;
+const ENCRYPTION_ACCEPTED: u8 = b'S';
+const ENCRYPTION_REFUSED: u8 = b'N';
 /// Protocol 3.0 has room for four bytes, 3.2 for more.
 const SHORT_SECRET_BYTES: usize = 4;
 const LONG_SECRET_BYTES: usize = 32;
 
 /// Reads first packets until one asks for a session. None when the connection had another purpose.
-pub(crate) async fn receive<R, W>(
-    reader: &mut FrameReader<R>,
-    output: &mut Output<W>,
+pub(crate) async fn receive<S>(
+    reader: &mut FrameReader<Transport<S>>,
+    tls: Option<&PgTls>,
     registry: &CancelRegistry,
 ) -> Result<Option<StartupRequest>, Ended>
 where
-    R: AsyncRead + Unpin,
-    W: AsyncWrite + Unpin,
+    S: AsyncRead + AsyncWrite + Unpin,
 {
+    if let Some(tls) = tls
+        && reader.peek().await? == Some(TLS_HANDSHAKE)
+    {
+        start_direct_tls(reader, tls).await?;
+    }
     for _ in 0..=ENCRYPTION_REQUESTS_MAX {
         let Some(packet) = reader.startup_packet().await? else { return Ok(None) };
         let packet = StartupPacket::decode(packet).map_err(|error| Ended::Fatal(PgError::from(&error)))?;
         match packet {
-            StartupPacket::Ssl | StartupPacket::GssEncryption => {
-                // Bytes sent along with the request would be read as if they had come encrypted.
-                if reader.has_input() {
-                    return Err(protocol_violation("received unencrypted data after an encryption request"));
-                }
-                output.encryption_refused();
-                output.flush().await?;
+            StartupPacket::Ssl => answer_ssl_request(reader, tls).await?,
+            StartupPacket::GssEncryption => {
+                expect_no_input(reader)?;
+                answer(reader, ENCRYPTION_REFUSED).await?;
             }
             StartupPacket::Cancel(key) => {
                 registry.cancel(&key);
                 return Ok(None);
             }
             StartupPacket::UnsupportedProtocol { major, minor } => return Err(unsupported(major, minor)),
-            StartupPacket::Session(request) => return Ok(Some(request)),
+            StartupPacket::Session(request) => {
+                expect_encryption(reader, tls)?;
+                return Ok(Some(request));
+            }
         }
     }
     Err(protocol_violation("too many encryption requests"))
+}
+
+/// A client that begins with the handshake has to say that it means this protocol: else a browser could
+/// be made to speak to it.
+async fn start_direct_tls<S: AsyncRead + AsyncWrite + Unpin>(
+    reader: &mut FrameReader<Transport<S>>,
+    tls: &PgTls,
+) -> Result<(), Ended> {
+    start_tls(reader, tls).await?;
+    match reader.io_mut().alpn_protocol() {
+        Some(TLS_PROTOCOL) => Ok(()),
+        _ => {
+            let message =
+                "received direct SSL connection request without ALPN protocol negotiation extension";
+            Err(protocol_violation(message))
+        }
+    }
+}
+
+async fn answer_ssl_request<S: AsyncRead + AsyncWrite + Unpin>(
+    reader: &mut FrameReader<Transport<S>>,
+    tls: Option<&PgTls>,
+) -> Result<(), Ended> {
+    expect_no_input(reader)?;
+    match tls {
+        Some(_) if reader.io_mut().is_encrypted() => {
+            Err(protocol_violation("the connection is encrypted already"))
+        }
+        Some(tls) => {
+            answer(reader, ENCRYPTION_ACCEPTED).await?;
+            start_tls(reader, tls).await
+        }
+        None => answer(reader, ENCRYPTION_REFUSED).await,
+    }
+}
+
+async fn start_tls<S: AsyncRead + AsyncWrite + Unpin>(
+    reader: &mut FrameReader<Transport<S>>,
+    tls: &PgTls,
+) -> Result<(), Ended> {
+    let received = reader.take_input();
+    Ok(reader.io_mut().start_tls(&tls.acceptor, received).await?)
+}
+
+/// Bytes sent along with a request for encryption would be read as if they had come encrypted.
+fn expect_no_input<S: AsyncRead + AsyncWrite + Unpin>(
+    reader: &FrameReader<Transport<S>>,
+) -> Result<(), Ended> {
+    match reader.has_input() {
+        true => Err(protocol_violation("received unencrypted data after an encryption request")),
+        false => Ok(()),
+    }
+}
+
+/// A single byte without a frame.
+async fn answer<S: AsyncRead + AsyncWrite + Unpin>(
+    reader: &mut FrameReader<Transport<S>>,
+    answer: u8,
+) -> Result<(), Ended> {
+    let io = reader.io_mut();
+    io.write_all(&[answer]).await?;
+    Ok(io.flush().await?)
+}
+
+fn expect_encryption<S: AsyncRead + AsyncWrite + Unpin>(
+    reader: &mut FrameReader<Transport<S>>,
+    tls: Option<&PgTls>,
+) -> Result<(), Ended> {
+    if tls.is_none_or(|tls| tls.mode == TlsMode::Optional) || reader.io_mut().is_encrypted() {
+        return Ok(());
+    }
+    let message = "this server takes encrypted connections only";
+    let error = PgError::new(SqlState::INVALID_AUTHORIZATION, message);
+    Err(Ended::Fatal(PgError { hint: Some("connect with sslmode=require or higher".to_owned()), ..error }))
 }
 
 fn protocol_violation(message: &str) -> Ended {
@@ -71,24 +155,22 @@ fn unsupported(major: u32, minor: u32) -> Ended {
     Ended::Fatal(PgError::new(SqlState::FEATURE_NOT_SUPPORTED, message))
 }
 
-/// Begins the session that a client asked for, and tells the client about it.
+/// Begins the session of a client that was let in, and tells the client about it.
 pub(crate) fn begin<W: AsyncWrite + Unpin>(
-    request: StartupRequest,
+    (minor_version, options): (u32, SessionOptions),
     engine: &Arc<Engine>,
     registry: &Arc<CancelRegistry>,
     output: &mut Output<W>,
 ) -> Result<(Session, CancelSlot), PgError> {
-    let minor_version = negotiate(&request, output);
     let cancel = registry.register(secret(minor_version));
-    let options = session_options(request.parameters, cancel.key().process_id)?;
-    let session = engine.session(options)?;
+    let session = engine.session(SessionOptions { process_id: cancel.key().process_id, ..options })?;
     output.authentication_ok();
     output.backend_key(cancel.key());
     Ok((session, cancel))
 }
 
 /// Tells a client that wants more than there is what there is. Gives the minor version in use.
-fn negotiate<W: AsyncWrite + Unpin>(request: &StartupRequest, output: &mut Output<W>) -> u32 {
+pub(crate) fn negotiate<W: AsyncWrite + Unpin>(request: &StartupRequest, output: &mut Output<W>) -> u32 {
     let minor_version = match request.minor_version {
         0 | 1 => 0,
         _ => MINOR_VERSION_MAX,
@@ -117,14 +199,17 @@ fn secret(minor_version: u32) -> Bytes {
     Bytes::from(secret)
 }
 
-/// Later settings win over earlier ones, and named parameters over `options`.
-fn session_options(parameters: Vec<(String, String)>, process_id: i32) -> Result<SessionOptions, PgError> {
+/// What the client asks of its session. Later settings win over earlier ones, and named parameters over
+/// `options`.
+pub(crate) fn session_options(parameters: Vec<(String, String)>) -> Result<SessionOptions, PgError> {
     let mut options = SessionOptions {
         user: String::new(),
         database: String::new(),
         application_name: String::new(),
         settings: Vec::new(),
-        process_id,
+        // Both follow when the client is let in.
+        process_id: 0,
+        permissions: Permissions::All,
     };
     let mut database = None;
     let mut settings = Vec::new();
@@ -168,7 +253,7 @@ mod tests {
 
     fn options(parameters: &[(&str, &str)]) -> Result<SessionOptions, PgError> {
         let owned = |(name, value): &(&str, &str)| ((*name).to_owned(), (*value).to_owned());
-        session_options(parameters.iter().map(owned).collect(), 7)
+        session_options(parameters.iter().map(owned).collect())
     }
 
     #[test]
@@ -183,7 +268,7 @@ mod tests {
         ];
         let options = options(&parameters).unwrap();
         assert_eq!((options.user.as_str(), options.database.as_str()), ("ada", "strandline"));
-        assert_eq!((options.application_name.as_str(), options.process_id), ("psql", 7));
+        assert_eq!(options.application_name, "psql");
         let expected = [("statement_timeout", "5s"), ("TimeZone", "UTC"), ("TimeZone", "Asia/Kolkata")];
         assert_eq!(options.settings, expected.map(|(name, value)| (name.to_owned(), value.to_owned())));
     }

@@ -79,6 +79,27 @@ impl<R: AsyncRead + Unpin> FrameReader<R> {
         Ok(Some(self.buffer.split_to(length - LENGTH_BYTES).freeze()))
     }
 
+    /// The first byte of what comes next, or None at an orderly end of the connection.
+    pub(crate) async fn peek(&mut self) -> Result<Option<u8>, FrameError> {
+        Ok(if self.fill(1).await? { Some(self.buffer[0]) } else { None })
+    }
+
+    /// What arrived and no frame was made of yet; it is the caller's then.
+    pub(crate) fn take_input(&mut self) -> Bytes {
+        self.buffer.split().freeze()
+    }
+
+    pub(crate) fn io_mut(&mut self) -> &mut R {
+        &mut self.io
+    }
+
+    /// The same reader over what another one becomes, such as the half of it that can be read.
+    pub(crate) fn map<T, O>(self, split: impl FnOnce(R) -> (T, O)) -> (FrameReader<T>, O) {
+        let (io, other) = split(self.io);
+        let reader = FrameReader { io, buffer: self.buffer, message_bytes_max: self.message_bytes_max };
+        (reader, other)
+    }
+
     /// Whether bytes wait that no frame was made of yet.
     pub(crate) fn has_input(&self) -> bool {
         !self.buffer.is_empty()

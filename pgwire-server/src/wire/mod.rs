@@ -7,4 +7,6 @@ pub(crate) mod cursor;
 pub(crate) mod frame;
 pub(crate) mod frontend;
 pub(crate) mod output;
+pub(crate) mod sasl;
 pub(crate) mod startup_packet;
+pub(crate) mod transport;

@@ -3,7 +3,7 @@
 //! Invariants: no text with NUL reaches the wire, where it would end a string early; a flush that is
 //! dropped half-way goes on where it stopped.
 
-use bytes::BytesMut;
+use bytes::{Bytes, BytesMut};
 use pgwire::messages::Message;
 use pgwire::messages::data::{FieldDescription, NoData, ParameterDescription, RowDescription};
 use pgwire::messages::extendedquery::{BindComplete, CloseComplete, ParseComplete, PortalSuspended};
@@ -89,17 +89,25 @@ impl<W: AsyncWrite + Unpin> Output<W> {
         }
     }
 
-    /// The refusal of encryption is a single byte without a frame.
-    pub(crate) fn encryption_refused(&mut self) {
-        self.buffer.extend_from_slice(b"N");
-    }
-
     pub(crate) fn negotiate_protocol(&mut self, version: i32, unsupported: Vec<String>) {
         self.put(&NegotiateProtocolVersion::new(version, unsupported));
     }
 
     pub(crate) fn authentication_ok(&mut self) {
         self.put(&Authentication::Ok);
+    }
+
+    /// Asks for a proof by this mechanism.
+    pub(crate) fn sasl(&mut self, mechanism: &str) {
+        self.put(&Authentication::SASL(vec![mechanism.to_owned()]));
+    }
+
+    pub(crate) fn sasl_continue(&mut self, data: Bytes) {
+        self.put(&Authentication::SASLContinue(data));
+    }
+
+    pub(crate) fn sasl_final(&mut self, data: Bytes) {
+        self.put(&Authentication::SASLFinal(data));
     }
 
     pub(crate) fn parameter_status(&mut self, name: &str, value: &str) {

@@ -7,6 +7,10 @@ use std::time::Duration;
 
 use strandline_engine::{Engine, EngineSettings};
 use strandline_pgwire_server::{PgSettings, ServeError, serve};
+use strandline_storage::access::{
+    AccessChange, AclBinding, Operation, PatternKind, Permission, ResourceKind, SCRAM_ITERATIONS_MIN,
+    ScramCredential, ScramMechanism, User,
+};
 use strandline_storage::format::record_batch::{BatchBuilder, BatchOptions, HeaderRef};
 use strandline_storage::ids::TopicPartition;
 use strandline_storage::log::{CreateTopic, Log, LogSettings, PartitionAppend};
@@ -108,6 +112,30 @@ impl Server {
         client
     }
 
+    /// A user of the log.
+    pub async fn user(&self, name: &str, password: &str) {
+        let salt = name.as_bytes().to_vec();
+        let credential =
+            ScramCredential::derive(ScramMechanism::Sha256, password, salt, SCRAM_ITERATIONS_MIN);
+        self.change(AccessChange::PutUser(User { name: name.to_owned(), credentials: vec![credential] }))
+            .await;
+    }
+
+    pub async fn change(&self, change: AccessChange) {
+        let changed: Result<(), Box<dyn std::error::Error + Send + Sync>> =
+            self.log.change_access(|_| Ok((vec![change], ()))).await;
+        changed.unwrap();
+    }
+
+    /// A client, or why there is none. `parameters` are in the form of a connection string.
+    pub async fn try_connect(&self, parameters: &str) -> Result<Client, tokio_postgres::Error> {
+        let parameters =
+            format!("host=127.0.0.1 port={} dbname=strandline {parameters}", self.address.port());
+        let (client, connection) = bounded(tokio_postgres::connect(&parameters, NoTls)).await?;
+        tokio::spawn(connection);
+        Ok(client)
+    }
+
     pub fn engine(&self) -> Arc<Engine> {
         self.engine.clone()
     }
@@ -123,6 +151,19 @@ impl Server {
     pub async fn stop(self) {
         self.stop.send_replace(true);
         bounded(self.serving).await.unwrap().unwrap();
+    }
+}
+
+/// A rule that allows a user an operation on one topic.
+pub fn allow(user: &str, operation: Operation, topic: &str) -> AclBinding {
+    AclBinding {
+        resource_kind: ResourceKind::Topic,
+        pattern_kind: PatternKind::Literal,
+        resource_name: topic.to_owned(),
+        principal: format!("User:{user}"),
+        host: "*".to_owned(),
+        operation,
+        permission: Permission::Allow,
     }
 }
 

@@ -52,7 +52,7 @@ pub(super) fn rows(context: &SystemContext) -> Vec<ArrayRef> {
 fn collect(context: &SystemContext) -> Vec<Row> {
     let relations = &context.relations;
     let mut rows = Vec::new();
-    for topic in relations.snapshot.topics() {
+    for topic in relations.topics() {
         let columns = relations.topic_columns(topic);
         rows.extend(columns.columns.iter().map(|column| column_row(&topic.name, column, &columns)));
         rows.extend(columns.shadowed.iter().map(|name| shadowed_row(&topic.name, name)));

@@ -4,6 +4,7 @@ use std::sync::Arc;
 
 use datafusion::arrow::array::{ArrayRef, Int32Array, Int64Array, StringArray};
 use datafusion::arrow::datatypes::{DataType, Field};
+use strandline_storage::access::{Operation, ResourceKind};
 
 use super::{SystemContext, bigint, integer, optional_text, text, time, times};
 
@@ -47,10 +48,15 @@ pub(super) fn rows(context: &SystemContext) -> Vec<ArrayRef> {
 
 fn collect(context: &SystemContext) -> Vec<Row> {
     let snapshot = &context.relations.snapshot;
+    let grants = context.relations.grants();
     let mut rows = Vec::new();
-    for group in snapshot.groups() {
+    for group in snapshot.groups().filter(|group| grants.may(Operation::Describe, ResourceKind::Group, group))
+    {
         for (topic_partition, committed) in snapshot.group_offsets(group) {
             let Some(topic) = snapshot.topic_by_id(topic_partition.topic_id) else { continue };
+            if !grants.shows_topic(&topic.name) {
+                continue;
+            }
             let high_watermark = snapshot.partition(topic_partition).map(|view| view.bounds().high_watermark);
             rows.push(Row {
                 group: group.to_owned(),

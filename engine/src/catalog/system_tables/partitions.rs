@@ -64,7 +64,7 @@ pub(super) fn rows(context: &SystemContext) -> Vec<ArrayRef> {
 fn collect(context: &SystemContext) -> Vec<Row> {
     let snapshot = &context.relations.snapshot;
     let mut rows = Vec::new();
-    for topic in snapshot.topics() {
+    for topic in context.relations.topics() {
         let views = topic.partitions().filter_map(|partition| snapshot.partition(partition));
         rows.extend(views.map(|view| row(&topic.name, &view)));
     }

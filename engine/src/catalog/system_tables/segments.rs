@@ -53,7 +53,7 @@ pub(super) fn rows(context: &SystemContext) -> Vec<ArrayRef> {
 fn collect(context: &SystemContext) -> Vec<Row> {
     let snapshot = &context.relations.snapshot;
     let mut rows = Vec::new();
-    for topic in snapshot.topics() {
+    for topic in context.relations.topics() {
         for view in topic.partitions().filter_map(|partition| snapshot.partition(partition)) {
             rows.extend(view.slices().map(|installed| Row {
                 topic: topic.name.clone(),

@@ -27,7 +27,7 @@ pub(super) fn fields() -> Vec<Field> {
 
 pub(super) fn rows(context: &SystemContext) -> Vec<ArrayRef> {
     let relations = &context.relations;
-    let topics: Vec<_> = relations.snapshot.topics().cloned().collect();
+    let topics: Vec<_> = relations.topics().cloned().collect();
     let columns: Vec<_> = topics.iter().map(|topic| relations.topic_columns(topic)).collect();
     let sizes: Vec<_> = topics.iter().map(|topic| size(context, topic)).collect();
     vec![
