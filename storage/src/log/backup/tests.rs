@@ -4,6 +4,7 @@ use std::collections::BTreeMap;
 use std::time::Duration;
 
 use super::*;
+use crate::access::{AccessChange, User};
 use crate::ids::TopicPartition;
 use crate::log::verify::tests::{
     Objects, World, append, objects_of, open, seams, settings, store_of, verify_now, world,
@@ -184,4 +185,25 @@ async fn an_object_that_is_missing_for_good_ends_a_backup_and_is_named() {
     objects.remove(&segment);
     let refused = backup_now(&store_of(&objects).await, &empty()).await.expect_err("it is not there");
     assert!(refused.to_string().contains(&segment), "{refused}");
+}
+
+#[tokio::test(start_paused = true)]
+async fn users_are_in_a_backup() {
+    let (source, place, restored) = (empty(), empty(), empty());
+    let put = async |log: &Log, name: &str| {
+        let user = User { name: name.to_owned(), credentials: Vec::new() };
+        let changed: Result<(), Box<dyn std::error::Error + Send + Sync>> =
+            log.change_access(|_| Ok((vec![AccessChange::PutUser(user)], ()))).await;
+        changed.expect("the log takes it");
+    };
+    let log = open(&source).await.expect("it opens");
+    put(&log, "in a page").await;
+    log.checkpoint_now().await.expect("it is written");
+    put(&log, "in the WAL").await;
+    let before = log.access();
+    assert_eq!(before.users.len(), 2);
+    backup_now(&source, &place).await.expect("it is backed up");
+    restore_now(&place, &restored).await.expect("it is restored");
+    assert_eq!(verify_now(&restored).await.damages, []);
+    assert_eq!(open(&restored).await.expect("it opens").access(), before);
 }

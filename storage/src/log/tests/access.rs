@@ -7,6 +7,7 @@ use crate::access::{
     Access, AccessChange, AccessError, AclBinding, AclDecision, EntityName, Operation, PatternKind,
     Permission, QuotaEntity, ResourceKind, ScramCredential, ScramMechanism, User,
 };
+use crate::ids::ShardId;
 use crate::log::WriteError;
 
 #[derive(Debug, PartialEq, Error)]
@@ -71,6 +72,10 @@ async fn they_are_the_same_after_a_crash_and_from_a_checkpoint() {
     assert_eq!(*log.access(), Access::default());
     fill(&log).await;
     check(&log.access());
+    for copy in 1..3 {
+        let shard = log.shard(ShardId(copy)).unwrap();
+        assert_eq!(*shard.shared.durable().access, Access::default(), "they are in shard 0");
+    }
     let before = log.access();
     drop(log);
     let log = open(&store).await;
