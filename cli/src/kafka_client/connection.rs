@@ -70,24 +70,22 @@ struct Expected {
 }
 
 impl Connection {
-    /// Connects, asks what the server speaks, and proves who one is.
+    /// Connects, asks what the server speaks, and proves who one is: by the second mechanism if the
+    /// first is not offered, or the user has no credential for it.
     pub async fn open(endpoint: &Endpoint) -> Result<Self, ClientError> {
-        match Self::open_with(endpoint, ScramMechanism::Sha256).await? {
-            Opened::Ready(connection) => Ok(connection),
-            // A server that knows one mechanism only has closed the connection.
-            Opened::OtherMechanisms(offered) => {
-                let other = ScramMechanism::Sha512;
-                let is_offered = offered.iter().any(|name| name == other.name());
-                let opened = if is_offered { Some(Self::open_with(endpoint, other).await?) } else { None };
-                match opened {
-                    Some(Opened::Ready(connection)) => Ok(connection),
-                    _ => Err(ClientError::NoMechanism {
-                        address: endpoint.address.clone(),
-                        offered: offered.join(", "),
-                    }),
+        let mut refusal = None;
+        for mechanism in ScramMechanism::ALL {
+            match Self::open_with(endpoint, mechanism).await {
+                Ok(Opened::Ready(connection)) => return Ok(connection),
+                Ok(Opened::OtherMechanisms(offered)) => {
+                    let (address, offered) = (endpoint.address.clone(), offered.join(", "));
+                    refusal.get_or_insert(ClientError::NoMechanism { address, offered });
                 }
+                Err(error @ ClientError::WrongPassword { .. }) => refusal = Some(error),
+                Err(error) => return Err(error),
             }
         }
+        Err(refusal.expect("each mechanism that lets nobody in leaves a refusal"))
     }
 
     async fn open_with(endpoint: &Endpoint, mechanism: ScramMechanism) -> Result<Opened, ClientError> {

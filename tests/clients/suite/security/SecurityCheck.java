@@ -23,6 +23,7 @@ public final class SecurityCheck {
     private static final String TEXT = "org.apache.kafka.common.serialization.StringSerializer";
     private static final String READ_TEXT = "org.apache.kafka.common.serialization.StringDeserializer";
     private static final int POLLS_MAX = 120;
+    private static final int SENDS_MAX = 300;
     private static boolean failed;
 
     private final String directory;
@@ -46,6 +47,7 @@ public final class SecurityCheck {
             check(mechanism + " with a wrong password", () -> refused(
                 checks.sasl(plain, "SASL_PLAINTEXT", mechanism, "pen"), SaslAuthenticationException.class));
         }
+        check("renews its session", () -> renewal(checks.sasl(tls, "SASL_SSL", "SCRAM-SHA-256", "pencil")));
         check("a mechanism that is not offered", () -> refused(
             checks.bearer(plain), UnsupportedSaslMechanismException.class));
         check("certificate", () -> roundTrip(checks.certified(certificate, true)));
@@ -129,6 +131,25 @@ public final class SecurityCheck {
         if (!found.equals(expected)) {
             throw new AssertionError("expected " + expected + ", found " + found);
         }
+    }
+
+    /** The server lets a session last for seconds; a client that is told so renews it on its connection. */
+    private static void renewal(Map<String, Object> settings) throws Exception {
+        settings.put("key.serializer", TEXT);
+        settings.put("value.serializer", TEXT);
+        try (KafkaProducer<String, String> producer = new KafkaProducer<>(settings)) {
+            for (int sends = 0; sends < SENDS_MAX; sends++) {
+                producer.send(new ProducerRecord<>("java-renewal", "v")).get();
+                double renewals = producer.metrics().entrySet().stream()
+                    .filter(metric -> metric.getKey().name().equals("successful-reauthentication-total"))
+                    .mapToDouble(metric -> ((Number) metric.getValue().metricValue()).doubleValue()).sum();
+                if (renewals >= 1) {
+                    return;
+                }
+                Thread.sleep(100);
+            }
+        }
+        throw new AssertionError("no session was renewed");
     }
 
     private static void refused(Map<String, Object> settings, Class<? extends Exception> expected) throws Exception {

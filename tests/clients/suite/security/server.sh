@@ -39,6 +39,7 @@ client_ca = "$directory/ca.pem"
 
 [kafka]
 group_initial_rebalance_delay = "0"
+reauthentication = "8s"
 
 [[kafka.listeners]]
 listen = "127.0.0.1:0"
