@@ -12,6 +12,11 @@ impl Principal {
     pub(crate) fn anonymous() -> Self {
         Self { name: "ANONYMOUS".to_owned() }
     }
+
+    /// Somebody who has proven to be the user of that name.
+    pub(crate) fn user(name: String) -> Self {
+        Self { name }
+    }
 }
 
 /// What a request does, by the words of Kafka's `AclOperation`.

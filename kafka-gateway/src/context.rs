@@ -10,18 +10,21 @@ use std::time::Duration;
 
 use futures::future::{Either, select};
 use kafka_protocol::messages::TopicName;
+use strandline_storage::access::Access;
 use strandline_storage::ids::{TopicId, TopicPartition};
 use strandline_storage::log::{Log, Snapshot, Topic, WriteError};
 use strandline_storage::seam::Clock;
 use tokio::sync::watch;
 use uuid::Uuid;
 
+use crate::authentication::Authenticator;
 use crate::authorize::{Decision, Operation, Principal, Resource, authorize, authorized_operations};
 use crate::error_code::{ErrorCode, NONE};
 use crate::fetch_session::FetchSessions;
 use crate::group::coordinator::GroupCoordinator;
 use crate::group::coordinator::Request;
 use crate::group::{GroupError, Reply};
+use crate::listener::ListenerSettings;
 use crate::memory::MemoryBudget;
 use crate::settings::GatewaySettings;
 use crate::transaction::coordinator::TransactionCoordinator;
@@ -44,6 +47,7 @@ pub(crate) struct Gateway {
     pub(crate) request_memory: Arc<MemoryBudget>,
     /// For Fetch answers.
     pub(crate) response_memory: Arc<MemoryBudget>,
+    pub(crate) authenticator: Authenticator,
     producer_ids: Mutex<Range<i64>>,
     /// True once the gateway drains: nothing waits for data any more.
     draining: watch::Receiver<bool>,
@@ -60,6 +64,7 @@ impl Gateway {
             transactions: TransactionCoordinator::new(log.clone(), &settings),
             request_memory: budget(settings.request_bytes_max),
             response_memory: budget(settings.response_bytes_max),
+            authenticator: Authenticator::new(log.seams().rng.as_ref()),
             log,
             settings,
             producer_ids: Mutex::new(0..0),
@@ -69,6 +74,11 @@ impl Gateway {
 
     pub(crate) fn clock(&self) -> &dyn Clock {
         self.log.seams().clock.as_ref()
+    }
+
+    /// Users, rules and quotas as they are now.
+    pub(crate) fn access(&self) -> Arc<Access> {
+        self.log.access()
     }
 
     /// A producer id that was never given out before.
@@ -95,6 +105,14 @@ impl Gateway {
     }
 }
 
+/// The two addresses of a connection.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Ends {
+    /// On this side.
+    pub(crate) local: SocketAddr,
+    pub(crate) peer: SocketAddr,
+}
+
 /// The facts about a connection.
 #[derive(Debug)]
 pub(crate) struct Connection {
@@ -102,13 +120,16 @@ pub(crate) struct Connection {
     /// The address on this side that the client connected to.
     pub(crate) local: SocketAddr,
     pub(crate) peer: SocketAddr,
+    pub(crate) listener: Arc<ListenerSettings>,
     /// True once no more requests are read.
     ending: watch::Sender<bool>,
 }
 
 impl Connection {
-    pub(crate) fn new(principal: Principal, local: SocketAddr, peer: SocketAddr) -> Self {
-        Self { principal, local, peer, ending: watch::Sender::new(false) }
+    /// Of a socket with these ends.
+    pub(crate) fn new(principal: Principal, ends: Ends, listener: Arc<ListenerSettings>) -> Self {
+        let Ends { local, peer } = ends;
+        Self { principal, local, peer, listener, ending: watch::Sender::new(false) }
     }
 
     /// Says that no more requests are read: the client has gone or broke the protocol.
@@ -224,10 +245,11 @@ impl Context {
         authorized_operations(&self.connection.principal, resource)
     }
 
-    /// The host and port that this client is told to connect to. A literal of the address family
-    /// that it used, because a name might lead it to an address where nobody listens.
+    /// The host and port that this client is told to connect to: those of the listener that it came
+    /// by, or a literal of the address family that it used, because a name might lead it to an address
+    /// where nobody listens.
     pub(crate) fn advertised(&self) -> (String, i32) {
-        match &self.settings().advertised {
+        match &self.connection.listener.advertised {
             Some((host, port)) => (host.clone(), i32::from(*port)),
             None => {
                 let local = self.connection.local;

@@ -2,10 +2,13 @@
 
 mod admin;
 mod altering;
+mod authentication;
+mod certificates;
 mod cluster;
 mod fetch_sessions;
 mod fetching;
 mod groups;
+mod listeners;
 mod malformed;
 mod producing;
 mod seeking;

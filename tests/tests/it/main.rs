@@ -17,6 +17,7 @@ mod kafka;
 mod kill;
 mod object_store;
 mod raw;
+mod security;
 mod server;
 mod sql;
 mod transactions;
