@@ -7,6 +7,7 @@ mod fetch_sessions;
 mod fetching;
 mod groups;
 mod malformed;
+mod pitfalls;
 mod producing;
 mod seeking;
 mod support;
