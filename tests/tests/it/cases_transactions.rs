@@ -10,6 +10,8 @@ use crate::server::{Server, from_memory_wal_and_segments};
 use crate::sql::{Sql, cells};
 
 const NONE: (i64, i64) = (-1, -1);
+/// In 2096: later than any marker, whose times are those of the test.
+const T: i64 = 4_000_000_000_000;
 /// Two committed transactions with an aborted one between them, three records and a marker each, and an
 /// open one behind them.
 const COMMITTED: [i64; 6] = [0, 1, 2, 8, 9, 10];
@@ -35,8 +37,8 @@ async fn consumed(server: &Server, isolation_level: &str) -> Vec<i64> {
 
 fn write_transactions(server: &Server) -> RawProducer {
     let mut client = RawClient::connect(server.kafka);
-    client.create_topic("mixed", 1, &[]);
-    let mut producer = RawProducer::init(&mut client);
+    client.create_topic("mixed", 1, &[("message.timestamp.after.max.ms", &i64::MAX.to_string())]);
+    let mut producer = RawProducer::init(&mut client).with_times_from(T);
     for is_committed in [true, false, true] {
         producer.produce(&mut client, "mixed", 1);
         assert_eq!(producer.end(&mut client, is_committed), 0);
@@ -69,10 +71,10 @@ async fn aborted_and_open_records_are_for_readers_of_the_uncommitted_only() {
         let expected: Vec<_> = COMMITTED.iter().map(i64::to_string).collect();
         assert_eq!(selected, cells(&expected.iter().map(String::as_str).collect::<Vec<_>>()));
 
-        // The records of the open transaction have the times 9 to 11.
-        assert_eq!(client.list_offset("mixed", 0, 10), (13, 10));
-        assert_eq!(client.list_committed_offset("mixed", 0, 10), NONE);
-        assert_eq!(client.list_committed_offset("mixed", 0, 8), (10, 8));
+        // The records of the open transaction have the sequences 9 to 11.
+        assert_eq!(client.list_offset("mixed", 0, T + 10), (13, T + 10));
+        assert_eq!(client.list_committed_offset("mixed", 0, T + 10), NONE);
+        assert_eq!(client.list_committed_offset("mixed", 0, T + 8), (10, T + 8));
         assert_eq!(client.list_committed_end("mixed", 0), LAST_STABLE_OFFSET);
     })
     .await;

@@ -22,6 +22,7 @@ pub struct RawProducer {
     producer_epoch: i16,
     /// Of the next batch, in each partition that it goes to.
     base_sequence: i32,
+    base_timestamp: i64,
 }
 
 fn name() -> TransactionalId {
@@ -40,11 +41,16 @@ impl RawProducer {
         let answer = raw.call(4, &request);
         assert_eq!(answer.error_code, 0);
         let (producer_id, producer_epoch) = (answer.producer_id.0, answer.producer_epoch);
-        Self { producer_id, producer_epoch, base_sequence: 0 }
+        Self { producer_id, producer_epoch, base_sequence: 0, base_timestamp: 0 }
     }
 
-    /// Adds all partitions of a topic to the transaction, and a batch to each. The times of the records
-    /// are their sequences.
+    /// With records whose times are this and their sequence. Without it they are from 1970.
+    #[must_use]
+    pub fn with_times_from(self, base_timestamp: i64) -> Self {
+        Self { base_timestamp, ..self }
+    }
+
+    /// Adds all partitions of a topic to the transaction, and a batch to each.
     pub fn produce(&self, raw: &mut RawClient, topic: &str, partitions: i32) {
         let added = AddPartitionsToTxnTopic::default()
             .with_name(topic_name(topic))
@@ -78,13 +84,14 @@ impl RawProducer {
     }
 
     fn batch(&self) -> Bytes {
-        let RawProducer { producer_id, producer_epoch, base_sequence } = *self;
+        let RawProducer { producer_id, producer_epoch, base_sequence, base_timestamp } = *self;
         let producer = Some(ProducerIdentity { producer_id, producer_epoch, base_sequence });
         let options = BatchOptions { producer, kind: BatchKind::Transactional, ..BatchOptions::default() };
         let mut builder = BatchBuilder::new(options);
         for sequence in base_sequence..base_sequence + RECORDS_PER_BATCH {
             let value = format!("v-{sequence}");
-            let appended = builder.append(Some(i64::from(sequence)), None, Some(value.as_bytes()), &[]);
+            let timestamp = base_timestamp + i64::from(sequence);
+            let appended = builder.append(Some(timestamp), None, Some(value.as_bytes()), &[]);
             appended.expect("a small record");
         }
         builder.finish()
