@@ -6,7 +6,7 @@ import traceback
 
 import psycopg
 from confluent_kafka import Consumer, Producer, TopicPartition
-from confluent_kafka.admin import AdminClient, NewTopic
+from confluent_kafka.admin import AdminClient, NewTopic, OffsetSpec
 
 TIMEOUT = 60
 
@@ -97,6 +97,12 @@ def offset_at(bootstrap, topic, timestamp):
         return found.offset
     finally:
         client.close()
+
+
+def offset_of_greatest_time(bootstrap, topic):
+    admin = AdminClient({"bootstrap.servers": bootstrap})
+    (found,) = admin.list_offsets({TopicPartition(topic, 0): OffsetSpec.max_timestamp()}).values()
+    return found.result(TIMEOUT).offset
 
 
 def take(client, count):

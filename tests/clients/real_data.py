@@ -10,7 +10,7 @@ import re
 import sys
 from pathlib import Path
 
-from checks import Checks, connect, create_topic, offset_at, one, produce, same
+from checks import Checks, connect, create_topic, offset_at, offset_of_greatest_time, one, produce, same
 
 CODECS = ["gzip", "snappy", "lz4", "zstd"]
 NONE = -1
@@ -103,6 +103,8 @@ def seeks(checks, bootstrap, connection, topic, expected):
         same(one(connection, f"SELECT count(*) FROM {topic}"), expected["rows"])
         bounds = connection.execute(f"SELECT min(ts), max(ts) FROM {topic}").fetchone()
         same([epoch_ms(bound) for bound in bounds], [expected["min_ts_ms"], expected["max_ts_ms"]])
+    with checks.check(f"{topic} has its greatest time at the first record that has it"):
+        same(offset_of_greatest_time(bootstrap, topic), expected["max_ts_first_offset"])
     for lookup in expected["list_offsets_by_ts"]:
         timestamp, offset = lookup["ts_ms"], lookup["offset"]
         with checks.check(f"{topic} seek to {timestamp}"):

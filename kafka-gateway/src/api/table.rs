@@ -550,6 +550,7 @@ mod tests {
         }
     }
 
+    /// Reported as KAFKA-18659 (kafka#18727), librdkafka#4956, librdkafka#5118, kroxylicious#2851.
     #[test]
     fn the_minimum_is_advertised_as_it_is_except_for_produce() {
         for api in TABLE.iter().filter(|api| api.key != ApiKey::Produce) {

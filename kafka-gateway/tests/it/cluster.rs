@@ -35,6 +35,7 @@ const fn text(text: &'static str) -> StrBytes {
     StrBytes::from_static_str(text)
 }
 
+/// Reported as redpanda#903, kafka-ui#3261.
 #[tokio::test]
 async fn log_dirs_tell_the_size_of_every_partition() {
     let gateway = TestGateway::start().await;
@@ -70,6 +71,7 @@ fn page(topics: &[&str], limit: i32, cursor: Option<(&str, i32)>) -> DescribeTop
         .with_cursor(cursor)
 }
 
+/// Reported as kafka#15470, kafka#16612.
 #[tokio::test]
 async fn partitions_are_described_page_by_page() {
     let gateway = TestGateway::start().await;
@@ -195,6 +197,7 @@ async fn quotas_and_credentials_are_none_and_cannot_be_altered() {
     assert_eq!((user.user.as_str(), user.error_code), ("a", UNSUPPORTED_VERSION));
 }
 
+/// Reported as redpanda#764, akhq#1112: a UI asks for ACLs and shows nothing when the connection closes.
 #[tokio::test]
 async fn acls_need_an_authorizer() {
     let gateway = TestGateway::start().await;
@@ -269,6 +272,7 @@ async fn brokers_are_the_only_endpoints() {
     }
 }
 
+/// Reported as redpanda docs#1614.
 #[tokio::test]
 async fn features_are_told_without_the_second_transaction_protocol() {
     let gateway = TestGateway::start().await;

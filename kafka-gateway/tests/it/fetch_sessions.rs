@@ -124,6 +124,7 @@ async fn a_request_that_does_not_fit_its_session_says_how() {
     assert_eq!((goes_on.error_code, goes_on.session_id), (0, session));
 }
 
+/// Reported as librdkafka#4898, franz-go#1364, franz-go#1426.
 #[tokio::test]
 async fn no_old_session_reads_a_topic_that_was_created_again() {
     let gateway = TestGateway::start().await;

@@ -18,6 +18,7 @@ const UNKNOWN_LEADER_EPOCH: i16 = 75;
 /// Waits for data as long as the tests have patience.
 const LONG_POLL: Fetch = Fetch { offset: 0, max_wait_ms: 25_000, min_bytes: 1, max_bytes: 1_000_000 };
 
+/// Found by Tansu with franz-go: a position inside a batch gets the whole batch.
 #[tokio::test]
 async fn every_version_gets_the_batches_as_they_were_sent() {
     let gateway = TestGateway::start().await;
@@ -41,6 +42,7 @@ async fn every_version_gets_the_batches_as_they_were_sent() {
     assert_eq!(partition.aborted_transactions, Some(Vec::new()));
 }
 
+/// Reported as franz-go#809, librdkafka#482, sarama#3541 (KIP-74).
 #[tokio::test]
 async fn a_first_batch_larger_than_the_limits_is_returned_whole() {
     let gateway = TestGateway::start().await;

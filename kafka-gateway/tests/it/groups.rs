@@ -109,6 +109,7 @@ async fn two_members_share_a_topic_and_one_takes_over_when_the_other_leaves() {
     assert_eq!((last.generation_id, &last.leader), (3, &last.member_id));
 }
 
+/// Reported as kafka-go#1435, kafkajs#801: MEMBER_ID_REQUIRED is unknown to a client below version 4.
 #[tokio::test]
 async fn old_versions_of_the_group_apis_are_served() {
     let gateway = TestGateway::start().await;
@@ -191,6 +192,7 @@ async fn fetch_committed(client: &mut Client, version: i16) -> Vec<(i64, i32, St
     found.collect()
 }
 
+/// Reported as librdkafka#577, kafka#1064: no metadata is an empty text.
 #[tokio::test]
 async fn committed_offsets_come_back_in_every_version_also_after_a_restart() {
     let store: Arc<dyn LogStore> = Arc::new(ObjectStoreBackend::memory());

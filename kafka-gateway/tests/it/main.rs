@@ -10,6 +10,7 @@ mod fetching;
 mod groups;
 mod listeners;
 mod malformed;
+mod pitfalls;
 mod producing;
 mod seeking;
 mod support;

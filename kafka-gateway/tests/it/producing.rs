@@ -30,6 +30,7 @@ async fn acked_batches_get_consecutive_offsets_in_every_version() {
     }
 }
 
+/// Reported as redpanda#25636, sarama#992.
 #[tokio::test]
 async fn pipelined_requests_are_answered_in_order() {
     let gateway = TestGateway::start().await;
@@ -62,6 +63,8 @@ async fn pipelined_requests_are_answered_in_order() {
     assert_eq!(values, (0..40).collect::<Vec<u8>>());
 }
 
+/// Reported as KafScale#28, tektite#200, kop#2008, helidon#6718: Java clients are idempotent unless told
+/// otherwise.
 #[tokio::test]
 async fn a_resent_batch_gets_its_first_offset_and_a_gap_is_refused() {
     let gateway = TestGateway::start().await;
@@ -126,6 +129,7 @@ async fn the_log_start_is_told_when_the_records_of_a_batch_are_refused() {
     }
 }
 
+/// Found by Tansu: only MESSAGE_TOO_LARGE makes a client split its batch.
 #[tokio::test]
 async fn what_is_refused_moves_no_offset() {
     let gateway = TestGateway::start().await;

@@ -117,6 +117,7 @@ async fn partitions_with_and_without_a_match_are_answered_together() {
     }
 }
 
+/// Reported as redpanda#17829.
 #[tokio::test]
 async fn bounds_and_the_greatest_timestamp_are_answered() {
     let gateway = TestGateway::start().await;
@@ -136,6 +137,7 @@ async fn bounds_and_the_greatest_timestamp_are_answered() {
     assert_eq!((special.error_code, special.offset, special.leader_epoch), (0, -1, -1));
 }
 
+/// Reported as franz-go PR#1434.
 #[tokio::test]
 async fn odd_requests_are_answered_and_leave_the_connection_open() {
     let gateway = TestGateway::start().await;

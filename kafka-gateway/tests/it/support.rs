@@ -63,6 +63,14 @@ impl TestGateway {
         Self::start_with_log(log, settings()).await
     }
 
+    /// Over a log whose commits wait for company.
+    pub(crate) async fn start_lingering(linger: Duration) -> Self {
+        let store = Arc::new(ObjectStoreBackend::memory());
+        let log_settings = LogSettings { linger: Some(linger), ..LogSettings::default() };
+        let log = Log::open(store, log_settings, Seams::system()).await.unwrap();
+        Self::start_with_log(log, settings()).await
+    }
+
     pub(crate) async fn start_on(store: Arc<dyn LogStore>, settings: GatewaySettings) -> Self {
         let log = Log::open(store, LogSettings::default(), Seams::system()).await.unwrap();
         Self::start_with_log(log, settings).await

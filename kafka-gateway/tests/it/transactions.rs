@@ -159,6 +159,7 @@ async fn until(log: &Log, expected: TransactionState) {
     within(reached).await;
 }
 
+/// Reported as redpanda#6630, and found by Tansu.
 #[tokio::test]
 async fn a_transaction_is_seen_whole_when_it_is_committed_and_never_when_it_is_aborted() {
     let gateway = TestGateway::start().await;
@@ -210,6 +211,7 @@ async fn a_batch_outside_of_a_transaction_is_refused() {
     gateway.stop().await;
 }
 
+/// Reported as redpanda#3232, redpanda#3278 (KIP-360).
 #[tokio::test]
 async fn a_producer_that_was_replaced_is_fenced_everywhere() {
     let gateway = TestGateway::start().await;

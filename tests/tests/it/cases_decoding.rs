@@ -121,6 +121,7 @@ async fn a_value_that_does_not_decode_spoils_no_other() {
     .await;
 }
 
+/// Reported as geomesa#7334, ksql PR#8740, redpanda console PR#2589.
 #[tokio::test(flavor = "multi_thread")]
 async fn topics_and_partitions_without_records_answer_at_once() {
     let mut server = Server::start();
@@ -128,9 +129,16 @@ async fn topics_and_partitions_without_records_answer_at_once() {
     client.create_topic("never", 1, &[]);
     client.create_topic("sparse", 3, &[]);
     client.produce_ok("sparse", 1, batch(Compression::None, &[RawRecord::at(T, "v")]));
+    client.create_topic("trimmed", 1, &[]);
+    client.produce_ok(
+        "trimmed",
+        0,
+        batch(Compression::None, &[RawRecord::at(T, "v"), RawRecord::at(T, "w")]),
+    );
+    assert_eq!(client.delete_records("trimmed", 0, 2), 2);
     from_memory_wal_and_segments(&mut server, async |server| {
         let sql = Sql::connect(server).await;
-        for (topic, rows) in [("never", 0), ("sparse", 1)] {
+        for (topic, rows) in [("never", 0), ("sparse", 1), ("trimmed", 0)] {
             assert_eq!(sql.text(&format!("SELECT count(*) FROM {topic}")).await, rows.to_string());
             assert_eq!(sql.rows(&format!("SELECT * FROM {topic}")).await.len(), rows);
             let last = sql.rows(&format!("SELECT * FROM {topic} ORDER BY ts DESC LIMIT 1")).await;

@@ -15,6 +15,7 @@ type Nullable<'a> = Option<&'a [u8]>;
 const CORRUPT_MESSAGE: i16 = 2;
 const MESSAGE_TOO_LARGE: i16 = 10;
 
+/// Reported as redpanda#11922, kafka_protocol PR#60.
 #[tokio::test(flavor = "multi_thread")]
 async fn log_append_time_is_the_time_of_every_record() {
     let mut server = Server::start();
@@ -41,6 +42,7 @@ async fn log_append_time_is_the_time_of_every_record() {
     .await;
 }
 
+/// Reported as kafka-backup#155, druid PR#16192.
 #[tokio::test(flavor = "multi_thread")]
 async fn null_empty_and_text_headers_stay_three_things() {
     let mut server = Server::start();
@@ -67,6 +69,7 @@ async fn null_empty_and_text_headers_stay_three_things() {
     .await;
 }
 
+/// Reported as trino PR#16962, ksql#2186.
 #[tokio::test(flavor = "multi_thread")]
 async fn tombstones_null_keys_and_empty_texts_are_rows() {
     let mut server = Server::start();
@@ -106,6 +109,7 @@ async fn tombstones_null_keys_and_empty_texts_are_rows() {
     .await;
 }
 
+/// Reported as kafka-node#96, pykafka#102, kafka-rest#111.
 #[tokio::test(flavor = "multi_thread")]
 async fn a_record_larger_than_every_limit_is_fetched_whole() {
     let mut server = Server::start();
@@ -139,6 +143,7 @@ async fn a_batch_beyond_the_topics_limit_is_refused_and_takes_no_offset() {
     assert_eq!(client.produce_ok("limited", 0, batch(Compression::None, &[RawRecord::at(1, "v")])), 0);
 }
 
+/// Reported as nisshi#67, kafka-protocol-rs#79, kafka-backup#152.
 #[tokio::test(flavor = "multi_thread")]
 async fn both_snappy_dialects_are_read_and_bad_snappy_is_refused() {
     let mut server = Server::start();
@@ -185,6 +190,7 @@ fn xerial(body: &[u8]) -> Vec<u8> {
     framed
 }
 
+/// Reported as nisshi#668, redpanda#1115.
 #[tokio::test(flavor = "multi_thread")]
 async fn a_fetch_answers_at_once_with_data_waits_without_and_wakes_for_new() {
     let mut server = Server::start();

@@ -26,6 +26,7 @@ fn literal(timestamp: i64) -> String {
     format!("'{second}.{millisecond:03}Z'")
 }
 
+/// Reported as redpanda#6604.
 #[tokio::test(flavor = "multi_thread")]
 async fn a_seek_lands_on_the_record_inside_its_batch() {
     let mut server = Server::start();
@@ -50,6 +51,7 @@ async fn a_seek_lands_on_the_record_inside_its_batch() {
     .await;
 }
 
+/// Reported as redpanda#25769, redpanda PR#25932.
 #[tokio::test(flavor = "multi_thread")]
 async fn a_seek_finds_each_record_of_a_compressed_batch() {
     let mut server = Server::start();
@@ -73,6 +75,7 @@ async fn a_seek_finds_each_record_of_a_compressed_batch() {
     .await;
 }
 
+/// Reported as redpanda PR#25200, redpanda PR#27529.
 #[tokio::test(flavor = "multi_thread")]
 async fn a_header_without_max_timestamp_does_not_hide_its_records() {
     let mut server = Server::start();
@@ -93,6 +96,7 @@ async fn a_header_without_max_timestamp_does_not_hide_its_records() {
     .await;
 }
 
+/// Reported as kop#334.
 #[tokio::test(flavor = "multi_thread")]
 async fn a_seek_between_records_finds_the_next_and_after_all_finds_none() {
     let mut server = Server::start();
@@ -116,6 +120,7 @@ async fn a_seek_between_records_finds_the_next_and_after_all_finds_none() {
     .await;
 }
 
+/// Reported as redpanda PR#4010 (redpanda#3924).
 #[tokio::test(flavor = "multi_thread")]
 async fn times_that_run_backwards_keep_true_bounds() {
     let mut server = Server::start();
@@ -133,10 +138,13 @@ async fn times_that_run_backwards_keep_true_bounds() {
         let sql = Sql::connect(server).await;
         let statement = format!("SELECT _offset FROM backwards WHERE ts < {}", literal(T));
         assert_eq!(sql.column(&statement).await, cells(&["1"]));
+        let statement = "SELECT _offset FROM backwards WHERE ts = (SELECT max(ts) FROM backwards)";
+        assert_eq!(sql.column(statement).await, cells(&["2"]));
     })
     .await;
 }
 
+/// Reported as KAFKA-16342 (kafka#15474), KAFKA-16310 (kafka#15621), KAFKA-17552 (kafka#17248).
 #[tokio::test(flavor = "multi_thread")]
 async fn the_greatest_time_is_found_inside_a_batch_of_any_codec() {
     let mut server = Server::start();
@@ -162,6 +170,7 @@ async fn the_greatest_time_is_found_inside_a_batch_of_any_codec() {
     .await;
 }
 
+/// Reported as redpanda PR#18112, automq PR#3609.
 #[tokio::test(flavor = "multi_thread")]
 async fn a_seek_never_lands_below_the_log_start() {
     const OFFSET_OUT_OF_RANGE: i16 = 1;
@@ -193,6 +202,7 @@ async fn a_seek_never_lands_below_the_log_start() {
     .await;
 }
 
+/// Reported as redpanda PR#9815 (redpanda#9669), redpanda PR#28642.
 #[tokio::test(flavor = "multi_thread")]
 async fn every_record_is_found_while_the_wal_is_compacted_under_the_lookups() {
     let mut server = Server::start();
@@ -213,29 +223,38 @@ async fn every_record_is_found_while_the_wal_is_compacted_under_the_lookups() {
     assert_eq!(client.list_offset("moving", 0, T + 150), NONE);
 }
 
+/// Reported as kop#135, nisshi#527.
 #[tokio::test(flavor = "multi_thread")]
 async fn what_retention_has_emptied_answers_none_and_an_offset_always_has_its_time() {
     let mut server = Server::start();
     server.kill();
     server.start_again_with(&[("STRANDLINE_MAINTENANCE_RETENTION_INTERVAL", "50ms")]);
     let mut client = RawClient::connect(server.kafka);
-    client.create_topic("expired", 1, &[("retention.ms", "1000")]);
-    for step in 0..3 {
-        client.produce_ok("expired", 0, batch(Compression::None, &[RawRecord::at(T + step, "v")]));
+    let topics = [("expired", "1000"), ("never_kept", "0")];
+    for (topic, retention_ms) in topics {
+        client.create_topic(topic, 1, &[("retention.ms", retention_ms)]);
+        for step in 0..3 {
+            client.produce_ok(topic, 0, batch(Compression::None, &[RawRecord::at(T + step, "v")]));
+        }
     }
     let sql = Sql::connect(&server).await;
     let emptied = async {
         let mut pause = tokio::time::interval(std::time::Duration::from_millis(20));
-        while sql.text("SELECT log_start_offset FROM strandline.partitions WHERE topic = 'expired'").await
-            != "3"
-        {
+        while sql.text("SELECT min(log_start_offset) FROM strandline.partitions").await != "3" {
             pause.tick().await;
         }
     };
     tokio::time::timeout(std::time::Duration::from_secs(60), emptied).await.expect("retention runs in time");
-    assert_eq!(client.list_offset("expired", 0, T), NONE);
-    assert_eq!(client.list_offset("expired", 0, -3), NONE);
-    assert_eq!(client.list_offset("expired", 0, -2), (3, -1));
-    assert_eq!(client.list_offset("expired", 0, -1), (3, -1));
-    assert_eq!(sql.text("SELECT count(*) FROM expired").await, "0");
+    from_memory_wal_and_segments(&mut server, async |server| {
+        let mut client = RawClient::connect(server.kafka);
+        let sql = Sql::connect(server).await;
+        for (topic, _) in topics {
+            assert_eq!(client.list_offset(topic, 0, T), NONE);
+            assert_eq!(client.list_offset(topic, 0, -3), NONE);
+            assert_eq!(client.list_offset(topic, 0, -2), (3, -1));
+            assert_eq!(client.list_offset(topic, 0, -1), (3, -1));
+            assert_eq!(sql.text(&format!("SELECT count(*) FROM {topic}")).await, "0");
+        }
+    })
+    .await;
 }

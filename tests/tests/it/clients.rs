@@ -73,6 +73,7 @@ async fn a_consumer_seeks_by_time() {
     .await;
 }
 
+/// Reported as kafkajs#1065, rust-rdkafka#460, kafka-python#2030.
 #[tokio::test(flavor = "multi_thread")]
 async fn a_time_later_than_everything_is_an_answer_not_an_error() {
     let mut server = Server::start();

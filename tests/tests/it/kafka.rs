@@ -2,10 +2,11 @@
 
 use std::time::Duration;
 
-use rdkafka::ClientConfig;
-use rdkafka::consumer::StreamConsumer;
+use rdkafka::consumer::{Consumer, StreamConsumer};
+use rdkafka::error::KafkaError;
 use rdkafka::message::{Message, OwnedMessage};
 use rdkafka::producer::FutureProducer;
+use rdkafka::{ClientConfig, Offset, TopicPartitionList};
 use tokio::time::timeout;
 
 /// How long one message may take to come.
@@ -42,6 +43,32 @@ pub async fn take(consumer: &StreamConsumer, count: usize) -> Vec<OwnedMessage> 
         // What librdkafka reports here it gets over by itself; the bound holds all the same.
         if let Ok(message) = message {
             messages.push(message.detach());
+        }
+    }
+    messages
+}
+
+/// All that a consumer of an isolation level gets from the partitions of a topic, to their ends.
+pub async fn drain(
+    bootstrap: &str,
+    topic: &str,
+    partitions: i32,
+    isolation_level: &str,
+) -> Vec<OwnedMessage> {
+    let settings = [("isolation.level", isolation_level), ("enable.partition.eof", "true")];
+    let consumer = consumer(bootstrap, "readers", &settings);
+    let mut assignment = TopicPartitionList::new();
+    for partition in 0..partitions {
+        assignment.add_partition_offset(topic, partition, Offset::Beginning).expect("a valid offset");
+    }
+    consumer.assign(&assignment).expect("it can be assigned");
+    let (mut messages, mut ends) = (Vec::new(), 0);
+    while ends < partitions {
+        match timeout(MESSAGE_BOUND, consumer.recv()).await.expect("something comes") {
+            Ok(message) => messages.push(message.detach()),
+            Err(KafkaError::PartitionEOF(_)) => ends += 1,
+            // What librdkafka reports else it gets over by itself; the bound holds all the same.
+            Err(_) => {}
         }
     }
     messages

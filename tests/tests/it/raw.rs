@@ -22,6 +22,8 @@ use strandline_storage::format::{
 };
 
 const READ_BOUND: Duration = Duration::from_secs(30);
+const READ_UNCOMMITTED: i8 = 0;
+const READ_COMMITTED: i8 = 1;
 
 /// A connection that sends one request at a time.
 pub struct RawClient {
@@ -155,13 +157,16 @@ impl RawClient {
 
     /// The last stable offset.
     pub fn list_committed_end(&mut self, topic: &str, partition: i32) -> i64 {
-        const READ_COMMITTED: i8 = 1;
-        self.list(topic, partition, -1, READ_COMMITTED).0
+        self.list_committed_offset(topic, partition, -1).0
+    }
+
+    /// Offset and timestamp that ListOffsets answers to who reads committed.
+    pub fn list_committed_offset(&mut self, topic: &str, partition: i32, timestamp: i64) -> (i64, i64) {
+        self.list(topic, partition, timestamp, READ_COMMITTED)
     }
 
     /// Offset and timestamp that ListOffsets answers.
     pub fn list_offset(&mut self, topic: &str, partition: i32, timestamp: i64) -> (i64, i64) {
-        const READ_UNCOMMITTED: i8 = 0;
         self.list(topic, partition, timestamp, READ_UNCOMMITTED)
     }
 
@@ -182,6 +187,21 @@ impl RawClient {
     }
 
     pub fn fetch(&mut self, topic: &str, partition: i32, limits: FetchLimits) -> PartitionData {
+        self.fetch_as(topic, partition, limits, READ_UNCOMMITTED)
+    }
+
+    /// What there is for who reads committed.
+    pub fn fetch_committed(&mut self, topic: &str, partition: i32, limits: FetchLimits) -> PartitionData {
+        self.fetch_as(topic, partition, limits, READ_COMMITTED)
+    }
+
+    fn fetch_as(
+        &mut self,
+        topic: &str,
+        partition: i32,
+        limits: FetchLimits,
+        isolation_level: i8,
+    ) -> PartitionData {
         let asked = FetchPartition::default()
             .with_partition(partition)
             .with_current_leader_epoch(-1)
@@ -193,6 +213,7 @@ impl RawClient {
             .with_max_wait_ms(limits.wait_ms)
             .with_min_bytes(1)
             .with_max_bytes(limits.bytes_max)
+            .with_isolation_level(isolation_level)
             .with_session_epoch(-1)
             .with_topics(vec![topic]);
         let mut response = self.call(11, &request);

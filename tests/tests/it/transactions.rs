@@ -3,24 +3,17 @@
 
 use std::time::Duration;
 
-use kafka_protocol::messages::add_partitions_to_txn_request::AddPartitionsToTxnTopic;
-use kafka_protocol::messages::produce_request::{PartitionProduceData, TopicProduceData};
-use kafka_protocol::messages::{
-    AddPartitionsToTxnRequest, EndTxnRequest, InitProducerIdRequest, ProduceRequest, TransactionalId,
-};
-use kafka_protocol::protocol::StrBytes;
 use rdkafka::consumer::{Consumer, StreamConsumer};
 use rdkafka::error::{KafkaError, RDKafkaErrorCode};
 use rdkafka::producer::{FutureProducer, FutureRecord, Producer};
 use rdkafka::{Message, Offset, TopicPartitionList};
-use strandline_storage::format::{BatchBuilder, BatchKind, BatchOptions, ProducerIdentity};
+use strandline_storage::format::Compression;
 
-use crate::kafka::{MESSAGE_BOUND, consumer, producer, take, values};
-use crate::raw::{RawClient, frame, topic_name};
+use crate::kafka::{MESSAGE_BOUND, consumer, drain, producer, take, values};
+use crate::raw::{RawClient, RawRecord, batch, frame};
+use crate::raw_producer::{RECORDS_PER_BATCH, RawProducer};
 use crate::server::{Server, from_memory_wal_and_segments};
 use crate::sql::Sql;
-
-const CONCURRENT_TRANSACTIONS: i16 = 51;
 
 fn transactional(server: &Server, id: &str, settings: &[(&str, &str)]) -> FutureProducer {
     let all = [&[("transactional.id", id), ("reconnect.backoff.max.ms", "200")], settings].concat();
@@ -43,23 +36,7 @@ fn numbered(prefix: &str, count: usize) -> Vec<String> {
 
 /// What a consumer that reads committed gets from all partitions of a topic, to their ends.
 async fn committed(server: &Server, topic: &str, partitions: i32) -> Vec<String> {
-    let settings = [("isolation.level", "read_committed"), ("enable.partition.eof", "true")];
-    let consumer = consumer(&server.bootstrap(), "readers", &settings);
-    let mut assignment = TopicPartitionList::new();
-    for partition in 0..partitions {
-        assignment.add_partition_offset(topic, partition, Offset::Beginning).expect("a valid offset");
-    }
-    consumer.assign(&assignment).expect("it can be assigned");
-    let (mut found, mut ends) = (Vec::new(), 0);
-    while ends < partitions {
-        let message = tokio::time::timeout(MESSAGE_BOUND, consumer.recv()).await.expect("something comes");
-        match message {
-            Ok(message) => found.extend(values(&[message.detach()])),
-            Err(KafkaError::PartitionEOF(_)) => ends += 1,
-            // What librdkafka reports else it gets over by itself; the bound holds all the same.
-            Err(_) => {}
-        }
-    }
+    let mut found = values(&drain(&server.bootstrap(), topic, partitions, "read_committed").await);
     found.sort();
     found
 }
@@ -205,18 +182,16 @@ async fn the_transaction_of_a_client_that_is_gone_is_aborted_also_over_a_restart
     producer.flush(MESSAGE_BOUND).expect("all is written");
     server.kill();
     server.start_again();
-    RawClient::connect(server.kafka).produce_ok("left", 0, plain("after"));
+    RawClient::connect(server.kafka).produce_ok(
+        "left",
+        0,
+        batch(Compression::None, &[RawRecord::at(1, "after")]),
+    );
     until_visible(&server, "left", 1).await;
     assert_eq!(committed(&server, "left", 1).await, ["after"]);
     assert_eq!(selected(&server, "left").await, ["after"]);
     let refused = producer.commit_transaction(MESSAGE_BOUND).expect_err("it was aborted");
     assert!(is_fenced(&refused), "{refused:?}");
-}
-
-fn plain(value: &str) -> bytes::Bytes {
-    let mut builder = BatchBuilder::new(BatchOptions::default());
-    builder.append(Some(1), None, Some(value.as_bytes()), &[]).expect("a small record");
-    builder.finish()
 }
 
 /// Waits until SQL sees so many rows.
@@ -230,88 +205,6 @@ async fn until_visible(server: &Server, topic: &str, rows: usize) {
         }
     };
     tokio::time::timeout(MESSAGE_BOUND, visible).await.expect("the transaction ends in time");
-}
-
-/// A producer that speaks single frames, so that each request is where the test wants it.
-#[derive(Clone, Copy)]
-struct RawProducer {
-    producer_id: i64,
-    producer_epoch: i16,
-}
-
-fn name(name: &str) -> TransactionalId {
-    TransactionalId(StrBytes::from_string(name.to_owned()))
-}
-
-impl RawProducer {
-    const NAME: &str = "raw";
-
-    fn init(raw: &mut RawClient) -> Self {
-        let request = InitProducerIdRequest::default()
-            .with_transactional_id(Some(name(Self::NAME)))
-            .with_transaction_timeout_ms(60_000)
-            .with_producer_id((-1).into())
-            .with_producer_epoch(-1);
-        let answer = raw.call(4, &request);
-        assert_eq!(answer.error_code, 0);
-        Self { producer_id: answer.producer_id.0, producer_epoch: answer.producer_epoch }
-    }
-
-    /// Adds all partitions of a topic to the transaction, and three records to each.
-    fn produce(&self, raw: &mut RawClient, topic: &str, partitions: i32) {
-        let added = AddPartitionsToTxnTopic::default()
-            .with_name(topic_name(topic))
-            .with_partitions((0..partitions).collect());
-        let add = AddPartitionsToTxnRequest::default()
-            .with_v3_and_below_transactional_id(name(Self::NAME))
-            .with_v3_and_below_producer_id(self.producer_id.into())
-            .with_v3_and_below_producer_epoch(self.producer_epoch)
-            .with_v3_and_below_topics(vec![added]);
-        let added = raw.call(3, &add);
-        let results = &added.results_by_topic_v3_and_below[0].results_by_partition;
-        assert!(results.iter().all(|result| result.partition_error_code == 0), "{results:?}");
-        let data = (0..partitions).map(|partition| {
-            PartitionProduceData::default().with_index(partition).with_records(Some(self.batch()))
-        });
-        let topic =
-            TopicProduceData::default().with_name(topic_name(topic)).with_partition_data(data.collect());
-        let produce = ProduceRequest::default()
-            .with_transactional_id(Some(name(Self::NAME)))
-            .with_acks(-1)
-            .with_timeout_ms(30_000)
-            .with_topic_data(vec![topic]);
-        let results = &raw.call(9, &produce).responses[0].partition_responses;
-        assert!(results.iter().all(|result| result.error_code == 0), "{results:?}");
-    }
-
-    fn batch(&self) -> bytes::Bytes {
-        let RawProducer { producer_id, producer_epoch } = *self;
-        let producer = Some(ProducerIdentity { producer_id, producer_epoch, base_sequence: 0 });
-        let options = BatchOptions { producer, kind: BatchKind::Transactional, ..BatchOptions::default() };
-        let mut builder = BatchBuilder::new(options);
-        for value in numbered("v", 3) {
-            builder.append(Some(1), None, Some(value.as_bytes()), &[]).expect("a small record");
-        }
-        builder.finish()
-    }
-
-    fn end_request(&self, committed: bool) -> EndTxnRequest {
-        EndTxnRequest::default()
-            .with_transactional_id(name(Self::NAME))
-            .with_producer_id(self.producer_id.into())
-            .with_producer_epoch(self.producer_epoch)
-            .with_committed(committed)
-    }
-
-    /// Ends the transaction as a client does: again while it is told to.
-    fn end(&self, raw: &mut RawClient, committed: bool) -> i16 {
-        loop {
-            match raw.call(3, &self.end_request(committed)).error_code {
-                CONCURRENT_TRANSACTIONS => {}
-                code => return code,
-            }
-        }
-    }
 }
 
 /// A server that ends at a place, and whether the transaction is committed.
@@ -358,7 +251,7 @@ async fn end_server_in_transaction(server: &mut Server, partitions: i32, (failpo
     raw.expect_closed();
     ended(server, failpoint).await;
     server.start_again();
-    let count = partitions as usize * 3;
+    let count = (partitions * RECORDS_PER_BATCH) as usize;
     if failpoint == "transaction.before_end" {
         assert_eq!(selected(server, &topics[0]).await, [""; 0], "nothing is decided");
     } else if is_committed {

@@ -25,6 +25,7 @@ fn stable() -> Scene {
     scene
 }
 
+/// Reported as redpanda#3842, redpanda#4189.
 #[test]
 fn a_member_that_comes_back_takes_its_place_without_a_rebalance() {
     let mut scene = stable();

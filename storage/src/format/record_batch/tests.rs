@@ -142,6 +142,7 @@ fn a_batch_has_the_bytes_of_the_protocol() {
     assert_eq!(verify_crc(&batch), Ok(()));
 }
 
+/// Reported as kafka-backup#156 (KIP-82).
 #[test]
 fn null_and_empty_keys_values_and_header_values_and_repeated_header_keys_are_kept() {
     let headers = vec![
@@ -182,6 +183,7 @@ fn ranges_point_into_the_buffer_which_is_the_batch_itself_when_not_compressed() 
     assert_eq!(decoded.buffer().as_ptr(), batch[BATCH_HEADER_LENGTH..].as_ptr());
 }
 
+/// Reported as redpanda PR#25200, redpanda PR#27529.
 #[test]
 fn the_summary_comes_from_the_records_and_not_from_the_header() {
     let times = [Some(30), None, Some(-7), Some(90), Some(90), Some(10)];

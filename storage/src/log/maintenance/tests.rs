@@ -286,6 +286,32 @@ async fn retention_deletes_the_oldest_records_by_age_and_by_size() {
     assert_eq!(read(&log.snapshot(), kept).await, numbered(10));
 }
 
+/// Reported as redpanda#11922.
+#[tokio::test(start_paused = true)]
+async fn retention_goes_by_the_time_of_the_append_where_that_is_the_time_of_the_records() {
+    const YEAR_MS: i64 = 365 * 24 * 3_600_000;
+    let world = World::new();
+    let log = world.open().await;
+    let configs = [("retention.ms", "3600000"), ("message.timestamp.type", "LogAppendTime")];
+    let stamped = create(&log, "stamped", 1, &configs).await;
+    append(&log, stamped, &["from the future"], T + YEAR_MS).await;
+    append(&log, stamped, &["from the past"], T - YEAR_MS).await;
+    log.compact_now().await.expect("the compaction succeeds");
+    let start = || log.snapshot().partition(stamped).expect("it exists").bounds().log_start_offset;
+    world.seams.clock.sleep(world.settings.maintenance.retention_interval * 3).await;
+    assert_eq!(start(), 0, "nothing is an hour old, whatever its producer said");
+    tokio::time::advance(Duration::from_secs(2 * 3600)).await;
+    append(&log, stamped, &["new"], T).await;
+    tokio::time::timeout(Duration::from_secs(3600), async {
+        while start() < 2 {
+            world.seams.clock.sleep(Duration::from_secs(1)).await;
+        }
+    })
+    .await
+    .expect("what was appended two hours ago is deleted, whatever its producer said");
+    assert_eq!(read(&log.snapshot(), stamped).await, [(2, "new".to_owned())]);
+}
+
 #[tokio::test(start_paused = true)]
 async fn everything_happens_by_itself_in_time() {
     let mut world = World::new();

@@ -266,6 +266,7 @@ async fn the_greatest_timestamp_names_its_first_record_in_every_codec_and_place(
     }
 }
 
+/// Reported as KAFKA-16310 (kafka#15621).
 #[tokio::test]
 async fn with_the_time_of_the_append_the_first_record_of_the_batch_is_the_greatest() {
     let store = memory();
@@ -283,6 +284,7 @@ async fn with_the_time_of_the_append_the_first_record_of_the_batch_is_the_greate
     .await;
 }
 
+/// Reported as franz-go PR#1434.
 #[tokio::test]
 async fn a_match_at_or_past_the_last_stable_offset_is_none_under_read_committed() {
     let store = memory();

@@ -87,6 +87,7 @@ async fn three_ways(store: &Arc<CountingStore>, log: Log, check: impl AsyncFn(&L
     log
 }
 
+/// Reported as redpanda#6630, kop#1283, brod PR#659.
 #[tokio::test]
 async fn aborted_records_are_hidden_from_read_committed_only() {
     let store = memory();

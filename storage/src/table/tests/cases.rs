@@ -91,6 +91,7 @@ async fn log_append_time_is_the_time_of_every_record_of_a_batch() {
     }
 }
 
+/// Reported as trino#13167, trino#10494.
 #[tokio::test]
 async fn time_filters_work_before_inside_and_after_the_data() {
     let written = Fixture::new(2).await;

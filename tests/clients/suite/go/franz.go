@@ -48,6 +48,22 @@ func (c *franzClient) produce(ctx context.Context, topic string) error {
 	return nil
 }
 
+func (c *franzClient) produceSnappy(ctx context.Context, topic string, values []string) error {
+	made, err := c.client(kgo.ProducerBatchCompression(kgo.SnappyCompression()))
+	if err != nil {
+		return err
+	}
+	defer made.Close()
+	for _, value := range values {
+		record := kgo.StringRecord(value)
+		record.Topic = topic
+		if err := made.ProduceSync(ctx, record).FirstErr(); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
 func (c *franzClient) consume(ctx context.Context, topic, group string, count int) ([]string, error) {
 	made, err := c.client(kgo.ConsumerGroup(group), kgo.ConsumeTopics(topic), kgo.DisableAutoCommit(),
 		kgo.ConsumeResetOffset(kgo.NewOffset().AtStart()), kgo.FetchMaxWait(100*time.Millisecond))

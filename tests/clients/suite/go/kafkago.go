@@ -52,6 +52,22 @@ func (c *kafkaGoClient) produce(ctx context.Context, topic string) error {
 	return nil
 }
 
+func (c *kafkaGoClient) produceSnappy(ctx context.Context, topic string, values []string) error {
+	writer := kafka.Writer{
+		Addr:         kafka.TCP(c.bootstrap),
+		Topic:        topic,
+		RequiredAcks: kafka.RequireAll,
+		Compression:  kafka.Snappy,
+		BatchTimeout: time.Millisecond,
+	}
+	for _, value := range values {
+		if err := writer.WriteMessages(ctx, kafka.Message{Value: []byte(value)}); err != nil {
+			return err
+		}
+	}
+	return writer.Close()
+}
+
 func (c *kafkaGoClient) consume(ctx context.Context, topic, group string, count int) ([]string, error) {
 	reader := kafka.NewReader(kafka.ReaderConfig{
 		Brokers:     []string{c.bootstrap},

@@ -62,6 +62,22 @@ func (c *saramaClient) produce(_ context.Context, topic string) error {
 	return nil
 }
 
+func (c *saramaClient) produceSnappy(_ context.Context, topic string, values []string) error {
+	settings := c.settings()
+	settings.Producer.Compression = sarama.CompressionSnappy
+	producer, err := sarama.NewSyncProducer(c.brokers, settings)
+	if err != nil {
+		return err
+	}
+	defer producer.Close()
+	for _, value := range values {
+		if _, _, err := producer.SendMessage(&sarama.ProducerMessage{Topic: topic, Value: sarama.StringEncoder(value)}); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
 type saramaReader struct {
 	wanted int
 	values []string

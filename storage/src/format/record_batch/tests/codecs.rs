@@ -27,6 +27,7 @@ fn xerial(body: &[u8], chunk_length: usize, versions: [u8; 8]) -> Vec<u8> {
     framed
 }
 
+/// Reported as kafka-protocol-rs#79, flow#1651.
 #[test]
 fn xerial_snappy_is_read_whatever_its_version_bytes_and_chunks() {
     let body = body(&records());
@@ -61,6 +62,7 @@ fn gzip_members_are_concatenated() {
     assert_eq!(decoded(&batch_of(Compression::Gzip, &members, 50)).unwrap(), records());
 }
 
+/// Reported as kafka-protocol-rs#143, kafka-protocol-rs#149, platformatic#282 (KIP-57).
 #[test]
 fn lz4_with_linked_blocks_and_checksums_is_read() {
     use std::io::Write;
