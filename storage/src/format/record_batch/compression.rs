@@ -226,7 +226,8 @@ fn zstd_first_capacity(input: &[u8], remaining: usize) -> usize {
     let most = input.len().saturating_mul(ZSTD_FIRST_EXPANSION).max(ZSTD_FIRST_MIN_BYTES);
     let guessed = input.len().saturating_mul(ZSTD_GUESSED_EXPANSION).max(ZSTD_FIRST_MIN_BYTES);
     let wanted = named.map_or(guessed, |size| usize::try_from(size).unwrap_or(usize::MAX));
-    wanted.min(most).min(remaining)
+    // A first frame may be empty, or name less than all frames together: the buffer has to grow from something.
+    wanted.max(ZSTD_FIRST_MIN_BYTES).min(most).min(remaining)
 }
 
 /// Compresses the records of a batch at the codec's default level.

@@ -7,7 +7,7 @@ use super::*;
 use crate::access::{AccessChange, User};
 use crate::ids::TopicPartition;
 use crate::log::verify::tests::{
-    Objects, World, append, objects_of, open, seams, settings, store_of, verify_now, world,
+    Objects, World, append, objects_of, open, seams, settings, spread_world, store_of, verify_now, world,
 };
 use crate::log::{CreateTopic, Log};
 use crate::object::ObjectStoreBackend;
@@ -65,6 +65,16 @@ async fn a_restored_backup_opens_with_every_record_and_the_source_is_untouched()
     restore_now(&place, &restored).await.expect("it is restored");
     let keys: Vec<_> = objects_of(&restored).await.into_keys().collect();
     assert!(!keys.iter().any(|key| key.starts_with("backups/") || key.contains("restoring")), "{keys:?}");
+    assert_complete(&restored, &world).await;
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_log_of_several_shards_without_a_checkpoint_is_backed_up_and_restored() {
+    let world = spread_world().await;
+    let (source, place, restored) = (store_of(&world.objects).await, empty(), empty());
+    backup_now(&source, &place).await.expect("it is backed up");
+    assert_eq!(verify_now(&place).await.damages, []);
+    restore_now(&place, &restored).await.expect("it is restored");
     assert_complete(&restored, &world).await;
 }
 

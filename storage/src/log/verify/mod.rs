@@ -198,7 +198,7 @@ impl Reader {
             shard,
             keys: ShardKeys::new(shard),
             seams: self.seams.clone(),
-            state: ShardState::default(),
+            state: ShardState::new(shard),
             unproven: Vec::new(),
             losses: Losses::default(),
         }

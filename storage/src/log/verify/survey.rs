@@ -253,7 +253,7 @@ async fn load_states(
             }
         }
     }
-    Ok(newest.unwrap_or_default())
+    Ok(newest.unwrap_or_else(|| ShardState::new(shard)))
 }
 
 /// The fences of epochs that a later owner closed.

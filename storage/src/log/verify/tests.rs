@@ -367,6 +367,31 @@ async fn what_a_process_left_behind_is_noted_and_is_no_damage() {
     assert_eq!(report.unreferenced, [stray]);
 }
 
+/// A log of three shards without any checkpoint, as a crash leaves it: all of it is in the WAL.
+pub(in crate::log) async fn spread_world() -> World {
+    let store: Arc<dyn LogStore> = Arc::new(ObjectStoreBackend::memory());
+    let log =
+        Log::open(store.clone(), LogSettings { shards: 3, ..settings() }, seams()).await.expect("it opens");
+    let configs = BTreeMap::new();
+    let topic = log.create_topic(CreateTopic { name: "events".to_owned(), partitions: 6, configs }).await;
+    let topic_id = topic.expect("it is created").id;
+    let partitions: Vec<_> = (0..6).map(|number| (TopicPartition::new(topic_id, number), 2)).collect();
+    for (id, records) in &partitions {
+        append(&log, *id, 0..*records).await;
+    }
+    drop(log);
+    World { objects: objects_of(&store).await, partitions }
+}
+
+#[tokio::test(start_paused = true)]
+async fn every_shard_is_verified_by_what_its_own_wal_says() {
+    let world = spread_world().await;
+    assert!(!world.objects.keys().any(|key| key.contains("/checkpoints/")), "all of it is in the WAL");
+    let report = verify_now(&store_of(&world.objects).await).await;
+    assert_eq!(report.damages, []);
+    assert_eq!(report.records, 12);
+}
+
 #[tokio::test(start_paused = true)]
 async fn verification_beside_a_busy_log_finds_no_damage() {
     let store: Arc<dyn LogStore> = Arc::new(ObjectStoreBackend::memory());

@@ -108,6 +108,17 @@ fn zstd_without_a_content_size_and_in_several_frames_is_read() {
 }
 
 #[test]
+fn zstd_whose_first_frame_holds_nothing_is_read_to_its_end() {
+    let frame = zstd::bulk::compress(&body(&records()), 3).unwrap();
+    let empty = zstd::bulk::compress(b"", 3).unwrap();
+    let skippable = b"\x50\x2a\x4d\x18\x04\x00\x00\x00abcd".to_vec();
+    for (first, second) in [(&empty, &frame), (&skippable, &frame), (&frame, &empty), (&frame, &skippable)] {
+        let batch = batch_of(Compression::Zstd, &[first.as_slice(), second].concat(), records().len() as i32);
+        assert_eq!(decoded(&batch).unwrap(), records());
+    }
+}
+
+#[test]
 fn a_codec_that_is_not_known_is_refused_by_its_number() {
     for codec in 5..8 {
         let batch = altered(&plain(&[record(0, b"a")]), |bytes| bytes[22] = codec);
