@@ -25,4 +25,4 @@ mod telemetry;
 mod transaction;
 
 pub use server::{ServeError, serve};
-pub use settings::{AutoCreate, GatewaySettings};
+pub use settings::{AuthorizerSettings, AutoCreate, GatewaySettings, WithoutRules};

@@ -9,6 +9,23 @@ pub enum AutoCreate {
     Disabled,
 }
 
+/// Who may do what when no rule is on a resource.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum WithoutRules {
+    /// Nobody but super users may do anything.
+    Deny,
+    /// Everybody may do everything (Kafka's `allow.everyone.if.no.acl.found`).
+    Allow,
+}
+
+/// How requests are held against the rules of the log.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct AuthorizerSettings {
+    /// Names of the users, without `User:`, that every rule lets pass.
+    pub super_users: Vec<String>,
+    pub without_rules: WithoutRules,
+}
+
 /// What a gateway is started with. Sizes are in bytes.
 #[derive(Clone, Debug)]
 pub struct GatewaySettings {
@@ -16,6 +33,8 @@ pub struct GatewaySettings {
     /// client connected to, as a literal.
     pub advertised: Option<(String, u16)>,
     pub node_id: i32,
+    /// `None`: everybody may do everything, and there are no rules.
+    pub authorizer: Option<AuthorizerSettings>,
     pub auto_create_topics: AutoCreate,
     /// Partitions of a topic whose creator does not say how many.
     pub num_partitions_default: i32,
@@ -82,6 +101,7 @@ impl Default for GatewaySettings {
         Self {
             advertised: None,
             node_id: 0,
+            authorizer: None,
             auto_create_topics: AutoCreate::Enabled,
             num_partitions_default: 1,
             group_initial_rebalance_delay: Duration::from_secs(3),
