@@ -137,6 +137,11 @@ impl Reader {
                 () = self.items.closed() => return Ok(()),
             };
             let Some(length) = self.next_length(socket).await? else { return Ok(()) };
+            tokio::select! {
+                () = self.connection.mute.over(self.gateway.clock()) => (),
+                () = self.items.closed() => return Ok(()),
+                () = self.gateway.drained() => return Ok(()),
+            }
             let (frame, memory) = tokio::select! {
                 read = self.read_frame(socket, length) => read?,
                 () = self.items.closed() => return Ok(()),

@@ -19,10 +19,11 @@ mod group;
 mod guard;
 mod memory;
 mod pattern;
+mod quota;
 mod server;
 mod settings;
 mod telemetry;
 mod transaction;
 
 pub use server::{ServeError, serve};
-pub use settings::{AuthorizerSettings, AutoCreate, GatewaySettings, WithoutRules};
+pub use settings::{AutoCreate, GatewaySettings};

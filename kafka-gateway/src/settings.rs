@@ -2,28 +2,13 @@
 
 use std::time::Duration;
 
+use strandline_storage::access::Authorizer;
+
 /// Whether a Metadata request may create the topics that it names.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum AutoCreate {
     Enabled,
     Disabled,
-}
-
-/// Who may do what when no rule is on a resource.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum WithoutRules {
-    /// Nobody but super users may do anything.
-    Deny,
-    /// Everybody may do everything (Kafka's `allow.everyone.if.no.acl.found`).
-    Allow,
-}
-
-/// How requests are held against the rules of the log.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct AuthorizerSettings {
-    /// Names of the users, without `User:`, that every rule lets pass.
-    pub super_users: Vec<String>,
-    pub without_rules: WithoutRules,
 }
 
 /// What a gateway is started with. Sizes are in bytes.
@@ -34,7 +19,7 @@ pub struct GatewaySettings {
     pub advertised: Option<(String, u16)>,
     pub node_id: i32,
     /// `None`: everybody may do everything, and there are no rules.
-    pub authorizer: Option<AuthorizerSettings>,
+    pub authorizer: Option<Authorizer>,
     pub auto_create_topics: AutoCreate,
     /// Partitions of a topic whose creator does not say how many.
     pub num_partitions_default: i32,

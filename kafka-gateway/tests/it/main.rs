@@ -2,12 +2,16 @@
 
 mod admin;
 mod altering;
+mod authorization;
 mod cluster;
+mod credentials;
 mod fetch_sessions;
 mod fetching;
 mod groups;
 mod malformed;
 mod producing;
+mod quotas;
+mod rules;
 mod seeking;
 mod support;
 mod transactions;
