@@ -8,7 +8,7 @@ use std::time::Duration;
 
 use anyhow::{Context, Result};
 use bytes::Bytes;
-use strandline_kafka_gateway::{GatewaySettings, ServeError, serve};
+use strandline_kafka_gateway::{GatewaySettings, Listener, ListenerSettings, ServeError, serve};
 use strandline_storage::ids::TopicPartition;
 use strandline_storage::log::{
     CreateTopic, Log, LogSettings, MaintenanceSettings, PartitionAppend, PendingAppend,
@@ -94,11 +94,12 @@ pub struct Server {
 
 impl Server {
     pub async fn start(log: Log) -> Result<Self> {
-        let listener = TcpListener::bind("127.0.0.1:0").await.context("listening on loopback")?;
-        let address = listener.local_addr().context("reading the address of the listener")?;
+        let socket = TcpListener::bind("127.0.0.1:0").await.context("listening on loopback")?;
+        let address = socket.local_addr().context("reading the address of the listener")?;
+        let listeners = vec![Listener { socket, settings: ListenerSettings::default() }];
         let (shutdown, stop) = oneshot::channel();
         let stopped = async move { stop.await.unwrap_or(()) };
-        let served = tokio::spawn(serve(listener, log.clone(), GatewaySettings::default(), stopped));
+        let served = tokio::spawn(serve(listeners, log.clone(), GatewaySettings::default(), stopped));
         Ok(Self { address, log, shutdown, served })
     }
 

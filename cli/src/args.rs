@@ -1,11 +1,16 @@
 //! What can be typed: the commands, their flags, and the help that explains them.
 
+mod access;
+
 use std::path::PathBuf;
 
 use chrono::DateTime;
 use clap::{Args, Parser, Subcommand, ValueEnum};
 
+use crate::config::Auth;
 use crate::units::{HostPort, HumanDuration};
+
+pub use access::{AclArgs, AclCommand, OPERATIONS, ResourceArgs, RuleArgs, UserArgs, UserCommand};
 
 /// The data directory of a server that was told no other.
 const DEFAULT_DATA: &str = "./strandline-data";
@@ -34,6 +39,8 @@ pub enum Command {
     Sql(SqlArgs),
     Topic(TopicArgs),
     Group(GroupArgs),
+    User(UserArgs),
+    Acl(AclArgs),
     Produce(ProduceArgs),
     Tail(TailArgs),
     Verify(VerifyArgs),
@@ -55,6 +62,7 @@ Examples:
   strandline serve --data /var/lib/strandline
   strandline serve --kafka-listen 127.0.0.1:19092 --pg-listen 127.0.0.1:15432
   strandline serve --kafka-advertise db.example.com:9092      clients come through a forwarded port
+  STRANDLINE_ADMIN_PASSWORD=... strandline serve --auth required --kafka-listen 0.0.0.0:9092
   strandline serve --demo                                     adds a topic `demo` of generated log events")]
 pub struct ServeArgs {
     /// Directory that holds the data (default: ./strandline-data); s3://BUCKET/PREFIX, gs://, az://
@@ -91,7 +99,11 @@ pub struct ServeArgs {
     #[arg(long)]
     pub demo: bool,
 
-    /// Let anyone who reaches the ports in; needed to listen beyond this machine
+    /// Who may come in (default: loopback)
+    #[arg(long, value_enum, value_name = "WHO", conflicts_with = "no_auth")]
+    pub auth: Option<Auth>,
+
+    /// Let anyone who reaches the ports in: the same as --auth none
     #[arg(long)]
     pub no_auth: bool,
 }
@@ -136,12 +148,24 @@ pub enum SqlFormat {
     Csv,
 }
 
-/// Where the Kafka port of the server is.
+/// Where the Kafka port of the server is, and who asks.
 #[derive(Clone, Debug, Args)]
 pub struct BootstrapArgs {
     /// Kafka address of the server
     #[arg(long, value_name = "HOST:PORT", default_value = "127.0.0.1:9092", env = "STRANDLINE_BOOTSTRAP")]
     pub bootstrap: HostPort,
+
+    /// Who you are to the server; the password is asked for, or taken from STRANDLINE_PASSWORD
+    #[arg(long, value_name = "NAME", env = "STRANDLINE_USER")]
+    pub user: Option<String>,
+
+    /// Speak TLS with the server, and trust the authorities that this machine trusts
+    #[arg(long)]
+    pub tls: bool,
+
+    /// Speak TLS with the server, and trust the authorities in this PEM file
+    #[arg(long, value_name = "FILE")]
+    pub tls_ca: Option<PathBuf>,
 }
 
 /// Create, list, describe and delete topics.

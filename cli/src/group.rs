@@ -6,7 +6,7 @@ use strandline_storage::seam::Seams;
 
 use crate::args::{GroupArgs, GroupCommand, ResetTo, TailFrom};
 use crate::failure::Failure;
-use crate::kafka_client::{Admin, GroupMember, GroupOffset, PartitionRange, TopicSummary};
+use crate::kafka_client::{Admin, Endpoint, GroupMember, GroupOffset, PartitionRange, TopicSummary};
 use crate::output::{Alignment, TextTable, print, print_line};
 
 /// What is printed for something that is not there.
@@ -15,18 +15,18 @@ const NONE: &str = "-";
 /// `strandline group`.
 pub async fn run(args: GroupArgs) -> Result<(), Failure> {
     match args.command {
-        GroupCommand::List { bootstrap } => list(Admin::connect(&bootstrap.bootstrap).await?).await,
+        GroupCommand::List { bootstrap } => list(Admin::connect(&Endpoint::of(&bootstrap)?).await?).await,
         GroupCommand::Describe { group, bootstrap } => {
-            describe(Admin::connect(&bootstrap.bootstrap).await?, &group).await
+            describe(Admin::connect(&Endpoint::of(&bootstrap)?).await?, &group).await
         }
         GroupCommand::Reset { group, to, topics, dry_run, bootstrap } => {
-            let admin = Admin::connect(&bootstrap.bootstrap).await?;
+            let admin = Admin::connect(&Endpoint::of(&bootstrap)?).await?;
             let mut reset = Reset { admin, group, to, topics };
             let plan = reset.plan().await?;
             if dry_run { Ok(()) } else { reset.commit(&plan).await }
         }
         GroupCommand::Delete { group, bootstrap } => {
-            Admin::connect(&bootstrap.bootstrap).await?.delete_group(&group).await?;
+            Admin::connect(&Endpoint::of(&bootstrap)?).await?.delete_group(&group).await?;
             print_line(&format!("deleted group \"{group}\""))
         }
     }

@@ -6,6 +6,7 @@ use std::process::ExitCode;
 
 use clap::Parser;
 
+mod acl;
 mod args;
 mod backup;
 mod config;
@@ -16,13 +17,16 @@ mod failure;
 mod group;
 mod kafka_client;
 mod output;
+mod password;
 mod produce;
 mod repair;
 mod serve;
 mod sql;
 mod tail;
+mod tls;
 mod topic;
 mod units;
+mod user;
 mod verify;
 mod version;
 
@@ -46,6 +50,8 @@ fn run(command: Command) -> Result<(), Failure> {
         Command::Sql(args) => block_on(sql::run(args)),
         Command::Topic(args) => block_on(topic::run(args)),
         Command::Group(args) => block_on(group::run(args)),
+        Command::User(args) => block_on(user::run(args)),
+        Command::Acl(args) => block_on(acl::run(args)),
         Command::Produce(args) => block_on(produce::run(args)),
         Command::Tail(args) => block_on(tail::run(args)),
         Command::Verify(args) => block_on(verify::run(args)),

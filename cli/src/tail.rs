@@ -9,7 +9,7 @@ use strandline_storage::seam::Seams;
 
 use crate::args::{TailArgs, TailFormat, TailFrom};
 use crate::failure::Failure;
-use crate::kafka_client::{ConsumedRecord, Consumer, StartAt};
+use crate::kafka_client::{ConsumedRecord, Consumer, Endpoint, StartAt};
 
 /// `strandline tail`. Ctrl-C is a clean end.
 pub async fn run(args: TailArgs) -> Result<(), Failure> {
@@ -23,7 +23,7 @@ pub async fn run(args: TailArgs) -> Result<(), Failure> {
 
 async fn follow(args: &TailArgs) -> Result<(), Failure> {
     let start = start_at(args.from, &Seams::system());
-    let mut consumer = Consumer::open(&args.bootstrap.bootstrap, &args.topic, start).await?;
+    let mut consumer = Consumer::open(&Endpoint::of(&args.bootstrap)?, &args.topic, start).await?;
     let mut left = args.count.unwrap_or(u64::MAX);
     while left > 0 {
         let mut records = consumer.fetch().await?;

@@ -4,27 +4,26 @@ use strandline_storage::log::TopicConfig;
 
 use crate::args::{TopicArgs, TopicCommand};
 use crate::failure::Failure;
-use crate::kafka_client::Admin;
+use crate::kafka_client::{Admin, Endpoint};
 use crate::output::{Alignment, TextTable, print, print_line};
-use crate::units::HostPort;
 
 /// `strandline topic`.
 pub async fn run(args: TopicArgs) -> Result<(), Failure> {
     match args.command {
         TopicCommand::Create { topic, partitions, configs, bootstrap } => {
-            let mut admin = Admin::connect(&bootstrap.bootstrap).await?;
+            let mut admin = Admin::connect(&Endpoint::of(&bootstrap)?).await?;
             admin.create_topic(&topic, partitions, &configs).await?;
             print_line(&format!("created topic \"{topic}\", partitions: {partitions}"))?;
             warn_of_configs_without_effect(&configs);
             Ok(())
         }
-        TopicCommand::List { bootstrap } => list(&bootstrap.bootstrap).await,
+        TopicCommand::List { bootstrap } => list(&Endpoint::of(&bootstrap)?).await,
         TopicCommand::Describe { topic, all, bootstrap } => {
             let shown = if all { Shown::AllSettings } else { Shown::ChangedSettings };
-            describe(&bootstrap.bootstrap, &topic, shown).await
+            describe(&Endpoint::of(&bootstrap)?, &topic, shown).await
         }
         TopicCommand::Delete { topic, bootstrap } => {
-            Admin::connect(&bootstrap.bootstrap).await?.delete_topic(&topic).await?;
+            Admin::connect(&Endpoint::of(&bootstrap)?).await?.delete_topic(&topic).await?;
             print_line(&format!("deleted topic \"{topic}\""))
         }
     }
@@ -45,8 +44,8 @@ enum Shown {
     ChangedSettings,
 }
 
-async fn list(address: &HostPort) -> Result<(), Failure> {
-    let mut admin = Admin::connect(address).await?;
+async fn list(endpoint: &Endpoint) -> Result<(), Failure> {
+    let mut admin = Admin::connect(endpoint).await?;
     let columns =
         [("topic", Alignment::Left), ("partitions", Alignment::Right), ("records", Alignment::Right)];
     let mut table = TextTable::new(&columns);
@@ -58,8 +57,8 @@ async fn list(address: &HostPort) -> Result<(), Failure> {
     print(&table.take_text())
 }
 
-async fn describe(address: &HostPort, name: &str, shown: Shown) -> Result<(), Failure> {
-    let mut admin = Admin::connect(address).await?;
+async fn describe(endpoint: &Endpoint, name: &str, shown: Shown) -> Result<(), Failure> {
+    let mut admin = Admin::connect(endpoint).await?;
     let topic = admin.topic(name).await?;
     let columns = [
         ("partition", Alignment::Right),

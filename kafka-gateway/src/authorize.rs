@@ -21,6 +21,11 @@ impl Principal {
     pub(crate) fn anonymous() -> Self {
         Self { name: "ANONYMOUS".to_owned() }
     }
+
+    /// Somebody who has proven to be the user of that name.
+    pub(crate) fn user(name: String) -> Self {
+        Self { name }
+    }
 }
 
 /// What it is done to.

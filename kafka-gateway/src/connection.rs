@@ -1,4 +1,4 @@
-//! One connection: reads requests, begins them in order, runs them beside each other, and writes
+//! One connection: finds out who is at the other end, then reads requests, begins them in order, runs them beside each other, and writes
 //! their answers in the order of the requests.
 //!
 //! Three loops in one task: the first reads and begins requests, the second runs what is in flight,
@@ -8,6 +8,7 @@
 //!
 //! Invariant: a connection holds at most `in_flight_max` requests and one large answer.
 
+use std::net::SocketAddr;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -22,11 +23,16 @@ use tokio::net::TcpStream;
 use tokio::sync::{OwnedSemaphorePermit, Semaphore, mpsc, oneshot};
 
 use crate::api::{self, Answer, Api, Body, RequestError, Running, Turn};
-use crate::context::{Connection, Context, Gateway};
+use crate::authentication::AuthenticationError;
+use crate::authentication::admission::{Admitted, Arrival, admit};
+use crate::authentication::session::{Passage, Session};
+use crate::context::{Connection, Context, Ends, Gateway};
 use crate::frame::{FrameError, FrameLimits, RequestHead, read_frame, read_length, take_client_id};
 use crate::guard::MalformedRequest;
+use crate::listener::ListenerSettings;
 use crate::memory::Memory;
 use crate::telemetry;
+use crate::tls::{self, TlsError};
 
 /// Why a connection ended, other than by its client's wish.
 #[derive(Debug, Error)]
@@ -45,13 +51,19 @@ pub(crate) enum ConnectionError {
     Write(std::io::Error),
     #[error("client took no byte of its answers for {} s", .0.as_secs())]
     SlowReader(Duration),
+    #[error(transparent)]
+    Tls(#[from] TlsError),
+    #[error("TLS handshake was not done within {} s", .0.as_secs())]
+    TlsTimeout(Duration),
+    #[error(transparent)]
+    Authentication(#[from] AuthenticationError),
 }
 
 impl ConnectionError {
     /// Whether the client sent something that no client sends.
     fn is_malformed(&self) -> bool {
         match self {
-            Self::Frame(FrameError::Length { .. }) | Self::Head(_) => true,
+            Self::Frame(FrameError::Length { .. } | FrameError::TlsHandshake) | Self::Head(_) => true,
             Self::Request { error, .. } => {
                 matches!(error, RequestError::Malformed(_) | RequestError::Undecodable(_))
             }
@@ -60,25 +72,83 @@ impl ConnectionError {
     }
 
     /// Counts it and logs it, once.
-    fn report(&self, connection: &Connection) {
-        let peer = connection.peer;
-        if self.is_malformed() {
-            telemetry::malformed_frame();
-            tracing::warn!(%peer, error = %self, "closing connection");
-        } else if let Self::Unsupported { .. } = self {
-            telemetry::unsupported_request();
-            tracing::warn!(%peer, error = %self, "closing connection");
-        } else {
-            tracing::info!(%peer, error = %self, "connection ended");
+    fn report(&self, peer: SocketAddr) {
+        match self {
+            Self::Authentication(error) => {
+                tracing::warn!(%peer, user = error.user(), %error, "closing connection");
+            }
+            Self::Tls(_) | Self::TlsTimeout(_) => {
+                telemetry::tls_failed();
+                tracing::warn!(%peer, error = %self, "closing connection");
+            }
+            Self::Unsupported { .. } => {
+                telemetry::unsupported_request();
+                tracing::warn!(%peer, error = %self, "closing connection");
+            }
+            _ if self.is_malformed() => {
+                telemetry::malformed_frame();
+                tracing::warn!(%peer, error = %self, "closing connection");
+            }
+            _ => tracing::info!(%peer, error = %self, "connection ended"),
         }
     }
 }
 
 /// Serves one connection until it ends, or until the gateway drains and its requests are answered.
-pub(crate) async fn serve(gateway: Arc<Gateway>, socket: TcpStream, connection: Connection) {
+pub(crate) async fn serve(gateway: Arc<Gateway>, socket: TcpStream, listener: Arc<ListenerSettings>) {
     let open = telemetry::OpenConnection::new();
+    match ends_of(&socket) {
+        Ok(ends) => {
+            if let Err(error) = serve_socket(gateway, socket, ends, listener).await {
+                error.report(ends.peer);
+            }
+        }
+        Err(error) => tracing::debug!(%error, "a connection ended before it was served"),
+    }
+    drop(open);
+}
+
+fn ends_of(socket: &TcpStream) -> std::io::Result<Ends> {
+    // Answers are small and awaited.
+    socket.set_nodelay(true)?;
+    Ok(Ends { local: socket.local_addr()?, peer: socket.peer_addr()? })
+}
+
+async fn serve_socket(
+    gateway: Arc<Gateway>,
+    socket: TcpStream,
+    ends: Ends,
+    listener: Arc<ListenerSettings>,
+) -> Result<(), ConnectionError> {
+    let Some(config) = listener.tls.clone() else {
+        let (reading, writing) = socket.into_split();
+        return serve_stream(gateway, Arrival { ends, listener, certificate: None }, reading, writing).await;
+    };
+    let timeout = gateway.settings.authentication_timeout;
+    let accepted = tokio::select! {
+        accepted = tls::accept(socket, config) => accepted?,
+        () = gateway.clock().sleep(timeout) => return Err(ConnectionError::TlsTimeout(timeout)),
+        () = gateway.drained() => None,
+    };
+    let Some(stream) = accepted else { return Ok(()) };
+    let certificate = tls::principal(&stream)?;
+    let (reading, writing) = tokio::io::split(stream);
+    serve_stream(gateway, Arrival { ends, listener, certificate }, reading, writing).await
+}
+
+async fn serve_stream<R, W>(
+    gateway: Arc<Gateway>,
+    arrival: Arrival,
+    mut reading: R,
+    mut writing: W,
+) -> Result<(), ConnectionError>
+where
+    R: AsyncRead + Unpin,
+    W: AsyncWrite + Unpin,
+{
+    let Some(admitted) = admit(&gateway, arrival, &mut reading, &mut writing).await? else { return Ok(()) };
+    let Admitted { connection, session, unserved } = admitted;
     let connection = Arc::new(connection);
-    let (reading, writing) = socket.into_split();
     let (items, begun) = mpsc::channel(gateway.settings.in_flight_max);
     let (answers, answered) = mpsc::channel(gateway.settings.in_flight_max);
     let reader = Reader {
@@ -87,6 +157,8 @@ pub(crate) async fn serve(gateway: Arc<Gateway>, socket: TcpStream, connection: 
         items,
         gateway: gateway.clone(),
         connection: connection.clone(),
+        session,
+        unserved,
     };
     // Each of the three ends when the one before it has ended and its work is done, or when the one
     // after it has ended, because then its work is for nobody.
@@ -96,9 +168,9 @@ pub(crate) async fn serve(gateway: Arc<Gateway>, socket: TcpStream, connection: 
         write_answers(&gateway, answered, writing),
     );
     for error in [read.err(), ran.err(), wrote.err()].into_iter().flatten() {
-        error.report(&connection);
+        error.report(connection.peer);
     }
-    drop(open);
+    Ok(())
 }
 
 /// One request that is running, and what ends with its answer.
@@ -120,6 +192,9 @@ struct Reader {
     in_flight: Arc<Semaphore>,
     turns: Turns,
     items: mpsc::Sender<Item>,
+    session: Session,
+    /// A frame that was read before.
+    unserved: Option<(Bytes, Memory)>,
 }
 
 impl Reader {
@@ -136,20 +211,34 @@ impl Reader {
                 permit = self.in_flight.clone().acquire_owned() => permit.expect("the semaphore is never closed"),
                 () = self.items.closed() => return Ok(()),
             };
-            let Some(length) = self.next_length(socket).await? else { return Ok(()) };
-            tokio::select! {
-                () = self.connection.mute.over(self.gateway.clock()) => (),
-                () = self.items.closed() => return Ok(()),
-                () = self.gateway.drained() => return Ok(()),
-            }
-            let (frame, memory) = tokio::select! {
-                read = self.read_frame(socket, length) => read?,
-                () = self.items.closed() => return Ok(()),
-            };
-            let item = self.begin(frame, permit, memory).await?;
+            let Some((frame, memory)) = self.next_frame(socket).await? else { return Ok(()) };
+            let Begun { item, ending } = self.begin(frame, permit, memory).await?;
             if self.items.send(item).await.is_err() {
                 return Ok(());
             }
+            if let Some(error) = ending {
+                return Err(error.into());
+            }
+        }
+    }
+
+    /// The next frame. `None`: no more are read, for one of the reasons of `next_length`.
+    async fn next_frame<R: AsyncRead + Unpin>(
+        &mut self,
+        socket: &mut R,
+    ) -> Result<Option<(Bytes, Memory)>, FrameError> {
+        if let Some(read_before) = self.unserved.take() {
+            return Ok(Some(read_before));
+        }
+        let Some(length) = self.next_length(socket).await? else { return Ok(None) };
+        tokio::select! {
+            () = self.connection.mute.over(self.gateway.clock()) => (),
+            () = self.items.closed() => return Ok(None),
+            () = self.gateway.drained() => return Ok(None),
+        }
+        tokio::select! {
+            read = self.read_frame(socket, length) => read.map(Some),
+            () = self.items.closed() => Ok(None),
         }
     }
 
@@ -195,38 +284,53 @@ impl Reader {
         mut frame: Bytes,
         in_flight: OwnedSemaphorePermit,
         memory: Memory,
-    ) -> Result<Item, ConnectionError> {
+    ) -> Result<Begun, ConnectionError> {
         let began = self.gateway.clock().monotonic();
         let head = RequestHead::take_from(&mut frame).map_err(ConnectionError::Head)?;
         let version = head.api_version;
         let (api, served) = find(&head)?;
-        let context = Context::new(self.gateway.clone(), self.connection.clone(), version);
+        let mut context = Context::new(self.gateway.clone(), self.connection.clone(), version);
         let failed = |error| ConnectionError::Request { api: api.name, version, error };
-        let (context, running) = match served {
-            Served::Yes => {
-                let client_id = take_client_id(&mut frame, api.request_encoding(version));
-                let context = context.with_client_id(client_id.map_err(ConnectionError::Head)?);
-                let begin = api.begin(context.clone(), frame).map_err(|error| failed(error.into()))?;
-                (context, begin.await.map_err(failed)?)
+        if let Served::Yes = served {
+            let client_id = take_client_id(&mut frame, api.request_encoding(version));
+            context = context.with_client_id(client_id.map_err(ConnectionError::Head)?);
+        }
+        let (running, ending) = match (self.session.passage(api, &self.gateway)?, served) {
+            (Passage::Renewal, _) => {
+                let reply = self.session.renew(&context, api, frame).await.map_err(failed)?;
+                reply.into_running(&self.gateway)
             }
-            Served::VersionTooHigh => {
+            (Passage::Request, Served::Yes) => {
+                let begin = api.begin(context.clone(), frame).map_err(|error| failed(error.into()))?;
+                (begin.await.map_err(failed)?, None)
+            }
+            (Passage::Request, Served::VersionTooHigh) => {
                 let answer = api::unsupported_version_answer(&context);
-                (context, async move { answer }.boxed())
+                (async move { answer }.boxed(), None)
             }
         };
         let (running, turn) = self.turns.take(api.turn, running);
-        Ok(Item { head, api, context, running, began, memory, in_flight, turn })
+        Ok(Begun { item: Item { head, api, context, running, began, memory, in_flight, turn }, ending })
     }
 }
 
+/// A request that was begun.
+struct Begun {
+    item: Item,
+    /// Why it is the last one.
+    ending: Option<AuthenticationError>,
+}
+
+/// How a request is answered.
 #[derive(Clone, Copy)]
-enum Served {
+pub(crate) enum Served {
     Yes,
     /// Answered all the same, because it is how clients find out what is served.
     VersionTooHigh,
 }
 
-fn find(head: &RequestHead) -> Result<(&'static Api, Served), ConnectionError> {
+/// The API that a request is for.
+pub(crate) fn find(head: &RequestHead) -> Result<(&'static Api, Served), ConnectionError> {
     let RequestHead { api_key, api_version, .. } = *head;
     let unsupported = ConnectionError::Unsupported { api_key, api_version };
     match api::find(api_key) {
@@ -356,5 +460,10 @@ async fn write_frame<W: AsyncWrite + Unpin>(
             waited = memory.stalled(slow_reader_timeout) => return Err(ConnectionError::SlowReader(waited)),
         }
     }
-    Ok(())
+    // A TLS stream may hold back the last bytes.
+    tokio::select! {
+        biased;
+        flushed = socket.flush() => flushed.map_err(ConnectionError::Write),
+        waited = memory.stalled(slow_reader_timeout) => Err(ConnectionError::SlowReader(waited)),
+    }
 }

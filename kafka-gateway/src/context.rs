@@ -10,18 +10,21 @@ use std::time::Duration;
 
 use futures::future::{Either, select};
 use kafka_protocol::messages::TopicName;
+use strandline_storage::access::Access;
 use strandline_storage::ids::{TopicId, TopicPartition};
 use strandline_storage::log::{Log, Snapshot, Topic, WriteError};
 use strandline_storage::seam::Clock;
 use tokio::sync::watch;
 use uuid::Uuid;
 
+use crate::authentication::Authenticator;
 use crate::authorize::{Operation, Principal, Resource, Rights};
 use crate::error_code::{ErrorCode, NONE};
 use crate::fetch_session::FetchSessions;
 use crate::group::coordinator::GroupCoordinator;
 use crate::group::coordinator::Request;
 use crate::group::{GroupError, Reply};
+use crate::listener::ListenerSettings;
 use crate::memory::MemoryBudget;
 use crate::quota::{ClientQuotas, Mute};
 use crate::settings::GatewaySettings;
@@ -46,6 +49,7 @@ pub(crate) struct Gateway {
     pub(crate) request_memory: Arc<MemoryBudget>,
     /// For Fetch answers.
     pub(crate) response_memory: Arc<MemoryBudget>,
+    pub(crate) authenticator: Authenticator,
     producer_ids: Mutex<Range<i64>>,
     /// True once the gateway drains: nothing waits for data any more.
     draining: watch::Receiver<bool>,
@@ -63,6 +67,7 @@ impl Gateway {
             quotas: ClientQuotas::default(),
             request_memory: budget(settings.request_bytes_max),
             response_memory: budget(settings.response_bytes_max),
+            authenticator: Authenticator::new(log.seams().rng.as_ref()),
             log,
             settings,
             producer_ids: Mutex::new(0..0),
@@ -72,6 +77,11 @@ impl Gateway {
 
     pub(crate) fn clock(&self) -> &dyn Clock {
         self.log.seams().clock.as_ref()
+    }
+
+    /// Users, rules and quotas as they are now.
+    pub(crate) fn access(&self) -> Arc<Access> {
+        self.log.access()
     }
 
     /// A producer id that was never given out before.
@@ -98,6 +108,14 @@ impl Gateway {
     }
 }
 
+/// The two addresses of a connection.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Ends {
+    /// On this side.
+    pub(crate) local: SocketAddr,
+    pub(crate) peer: SocketAddr,
+}
+
 /// The facts about a connection.
 #[derive(Debug)]
 pub(crate) struct Connection {
@@ -106,13 +124,17 @@ pub(crate) struct Connection {
     pub(crate) local: SocketAddr,
     pub(crate) peer: SocketAddr,
     pub(crate) mute: Mute,
+    pub(crate) listener: Arc<ListenerSettings>,
     /// True once no more requests are read.
     ending: watch::Sender<bool>,
 }
 
 impl Connection {
-    pub(crate) fn new(principal: Principal, local: SocketAddr, peer: SocketAddr) -> Self {
-        Self { principal, local, peer, mute: Mute::default(), ending: watch::Sender::new(false) }
+    /// Of a socket with these ends.
+    pub(crate) fn new(principal: Principal, ends: Ends, listener: Arc<ListenerSettings>) -> Self {
+        let Ends { local, peer } = ends;
+        let (mute, ending) = (Mute::default(), watch::Sender::new(false));
+        Self { principal, local, peer, mute, listener, ending }
     }
 
     /// Says that no more requests are read: the client has gone or broke the protocol.
@@ -244,10 +266,11 @@ impl Context {
         self.rights.allowed_operations(resource)
     }
 
-    /// The host and port that this client is told to connect to. A literal of the address family
-    /// that it used, because a name might lead it to an address where nobody listens.
+    /// The host and port that this client is told to connect to: those of the listener that it came
+    /// by, or a literal of the address family that it used, because a name might lead it to an address
+    /// where nobody listens.
     pub(crate) fn advertised(&self) -> (String, i32) {
-        match &self.settings().advertised {
+        match &self.connection.listener.advertised {
             Some((host, port)) => (host.clone(), i32::from(*port)),
             None => {
                 let local = self.connection.local;

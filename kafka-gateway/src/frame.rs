@@ -3,6 +3,7 @@
 //!
 //! Invariant: memory grows with the bytes that arrived, never with the length that a frame claims.
 
+use std::io::ErrorKind;
 use std::time::Duration;
 
 use bytes::{Buf, BufMut, Bytes, BytesMut};
@@ -11,6 +12,7 @@ use tokio::io::{AsyncRead, AsyncReadExt};
 
 use crate::guard::{Encoding, MalformedRequest, Walker};
 use crate::memory::Memory;
+use crate::tls;
 
 const LENGTH_BYTES: usize = 4;
 /// A frame's buffer starts no larger than this and grows as bytes arrive.
@@ -21,6 +23,8 @@ const FIRST_BUFFER_BYTES: usize = 64 * 1024;
 pub(crate) enum FrameError {
     #[error("frame length {length} is outside of 0 to {max}")]
     Length { length: i32, max: usize },
+    #[error("a TLS handshake on a listener without TLS")]
+    TlsHandshake,
     #[error("no byte arrived for {} s in the middle of a frame", .0.as_secs())]
     Stalled(Duration),
     #[error("connection ended in the middle of a frame")]
@@ -87,7 +91,8 @@ pub(crate) struct FrameLimits {
     pub(crate) stall_timeout: Duration,
 }
 
-/// Waits for the length of the next frame. `None`: the connection ended between two frames.
+/// Waits for the length of the next frame. `None`: the connection ended between two frames. A TLS
+/// stream that ends without saying so is an end, too.
 pub(crate) async fn read_length<R: AsyncRead + Unpin>(
     socket: &mut R,
     limits: FrameLimits,
@@ -95,15 +100,18 @@ pub(crate) async fn read_length<R: AsyncRead + Unpin>(
     let mut bytes = [0; LENGTH_BYTES];
     let mut filled = 0;
     while filled < LENGTH_BYTES {
-        match socket.read(&mut bytes[filled..]).await? {
-            0 if filled == 0 => return Ok(None),
-            0 => return Err(FrameError::Truncated),
-            read => filled += read,
+        match socket.read(&mut bytes[filled..]).await {
+            Ok(0) if filled == 0 => return Ok(None),
+            Ok(0) => return Err(FrameError::Truncated),
+            Ok(read) => filled += read,
+            Err(error) if error.kind() == ErrorKind::UnexpectedEof && filled == 0 => return Ok(None),
+            Err(error) => return Err(error.into()),
         }
     }
     let length = i32::from_be_bytes(bytes);
     match usize::try_from(length) {
         Ok(size) if size <= limits.bytes_max => Ok(Some(size)),
+        _ if tls::is_handshake(&bytes) => Err(FrameError::TlsHandshake),
         _ => Err(FrameError::Length { length, max: limits.bytes_max }),
     }
 }
@@ -159,6 +167,8 @@ mod tests {
         }
         assert!(matches!(read_length(&mut &[][..], limits()).await, Ok(None)));
         assert!(matches!(read_length(&mut &[0, 0][..], limits()).await, Err(FrameError::Truncated)));
+        let hello = [22, 3, 1, 2, 0, 1];
+        assert!(matches!(read_length(&mut &hello[..], limits()).await, Err(FrameError::TlsHandshake)));
     }
 
     #[tokio::test(start_paused = true)]

@@ -14,9 +14,6 @@ pub enum AutoCreate {
 /// What a gateway is started with. Sizes are in bytes.
 #[derive(Clone, Debug)]
 pub struct GatewaySettings {
-    /// The host and port that clients are told to connect to. `None`: the local address that each
-    /// client connected to, as a literal.
-    pub advertised: Option<(String, u16)>,
     pub node_id: i32,
     /// `None`: everybody may do everything, and there are no rules.
     pub authorizer: Option<Authorizer>,
@@ -35,6 +32,7 @@ pub struct GatewaySettings {
     pub groups_max: usize,
     /// Metadata and assignments of all members of a group together, in bytes.
     pub group_metadata_bytes_max: usize,
+    /// Of one listener.
     pub connections_max: usize,
     /// Larger frames close their connection.
     pub frame_bytes_max: usize,
@@ -46,6 +44,12 @@ pub struct GatewaySettings {
     pub fetch_bytes_max: usize,
     /// Bytes of all Fetch answers that are held until their clients have read them.
     pub response_bytes_max: usize,
+    /// How long a TLS handshake may take, and after it proving who one is.
+    pub authentication_timeout: Duration,
+    /// How long a client waits for the answer that says that it could not prove who it is.
+    pub failed_authentication_delay: Duration,
+    /// A client has to prove again who it is before this time is over (KIP-368). `None`: never.
+    pub reauthentication: Option<Duration>,
     /// A connection that sends nothing and waits for nothing is closed after this.
     pub idle_timeout: Duration,
     /// A connection whose client sends no byte in the middle of a frame is closed after this.
@@ -84,7 +88,6 @@ impl Default for GatewaySettings {
     /// The defaults of Apache Kafka's broker where it has the setting.
     fn default() -> Self {
         Self {
-            advertised: None,
             node_id: 0,
             authorizer: None,
             auto_create_topics: AutoCreate::Enabled,
@@ -103,6 +106,9 @@ impl Default for GatewaySettings {
             request_bytes_max: 256 * MIB,
             fetch_bytes_max: 55 * MIB,
             response_bytes_max: 256 * MIB,
+            authentication_timeout: Duration::from_secs(60),
+            failed_authentication_delay: Duration::from_millis(100),
+            reauthentication: None,
             idle_timeout: Duration::from_secs(600),
             stall_timeout: Duration::from_secs(60),
             slow_reader_timeout: Duration::from_secs(330),

@@ -21,6 +21,21 @@ pub(crate) fn unsupported_request() {
     counter!("strandline_kafka_unsupported_requests_total").increment(1);
 }
 
+/// A client that has proven who it is.
+pub(crate) fn authenticated(mechanism: &'static str) {
+    counter!("strandline_kafka_authentications_total", "mechanism" => mechanism).increment(1);
+}
+
+/// A client that has not; its connection is closed.
+pub(crate) fn authentication_failed() {
+    counter!("strandline_kafka_failed_authentications_total").increment(1);
+}
+
+/// A TLS handshake that did not come about; its connection is closed.
+pub(crate) fn tls_failed() {
+    counter!("strandline_kafka_failed_tls_handshakes_total").increment(1);
+}
+
 pub(crate) fn produced(records: u64, bytes: u64) {
     counter!("strandline_kafka_produced_records_total").increment(records);
     counter!("strandline_kafka_produced_bytes_total").increment(bytes);

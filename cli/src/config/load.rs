@@ -19,15 +19,20 @@ use crate::failure::Failure;
 
 const ENVIRONMENT_PREFIX: &str = "STRANDLINE_";
 
-/// Variables with our prefix that are no settings of the server: the client commands' default
-/// address, and those of the project's own tests.
-const OTHER_VARIABLES: [&str; 5] = [
+/// Variables with our prefix that are no settings of the server: those of the client commands, and
+/// those of the project's own tests.
+const OTHER_VARIABLES: [&str; 7] = [
     "STRANDLINE_BOOTSTRAP",
+    "STRANDLINE_USER",
+    PASSWORD_VARIABLE,
     "STRANDLINE_TARGET_DIR",
     "STRANDLINE_SHARED_DATA",
     "STRANDLINE_TEST_BINARY",
     FAILPOINT_VARIABLE,
 ];
+
+/// The password of the client commands.
+const PASSWORD_VARIABLE: &str = "STRANDLINE_PASSWORD";
 
 /// Where a test wants the process to end. Only builds with debug assertions look at it.
 const FAILPOINT_VARIABLE: &str = "STRANDLINE_FAILPOINT";
@@ -40,6 +45,11 @@ const FAILPOINT_VARIABLE: &str = "STRANDLINE_FAILPOINT";
 pub fn failpoint() -> Result<Option<crate::failpoint::AbortAt>, Failure> {
     let text = environment().into_iter().find(|(name, _)| name == FAILPOINT_VARIABLE);
     text.map(|(_, text)| text.parse().map_err(Failure::Usage)).transpose()
+}
+
+/// The password that the client commands prove their user with, if the environment has one.
+pub fn client_password() -> Option<String> {
+    environment().into_iter().find(|(name, _)| name == PASSWORD_VARIABLE).map(|(_, password)| password)
 }
 
 /// Reads the settings from every source and checks them.
@@ -141,7 +151,7 @@ fn shared_settings(own: &Figment, variables: &Variables) -> Vec<Setting> {
     shared_variables(|key| own.find_value(key).is_ok()).filter_map(setting).collect()
 }
 
-fn flag_settings(args: &ServeArgs) -> [Option<Setting>; 8] {
+fn flag_settings(args: &ServeArgs) -> [Option<Setting>; 9] {
     [
         flag("--data", "data", args.data.as_ref()),
         flag("--kafka-listen", "kafka.listen", args.kafka_listen.as_ref()),
@@ -150,6 +160,7 @@ fn flag_settings(args: &ServeArgs) -> [Option<Setting>; 8] {
         flag("--http-listen", "http.listen", args.http_listen.as_ref()),
         flag("--shards", "storage.shards", args.shards),
         flag("--demo", "demo", args.demo.then_some(true)),
+        flag("--auth", "auth", args.auth),
         flag("--no-auth", "auth", args.no_auth.then_some(Auth::None)),
     ]
 }
@@ -170,14 +181,19 @@ fn describe(error: figment::Error, args: &ServeArgs) -> String {
 }
 
 #[cfg(test)]
-mod tests {
+pub(super) mod tests {
     use strandline_storage::object::{Addressing, Secret, Transport};
 
     use super::super::{masked_entries, to_toml};
     use super::*;
     use crate::units::{ByteSize, HostPort, HumanDuration};
 
-    fn load_text(text: &str, variables: &[(&str, &str)], args: ServeArgs) -> Result<Config, Failure> {
+    /// The settings of a file, of variables and of flags.
+    pub(crate) fn load_text(
+        text: &str,
+        variables: &[(&str, &str)],
+        args: ServeArgs,
+    ) -> Result<Config, Failure> {
         let directory = tempfile::tempdir().expect("a temporary directory");
         let path = directory.path().join("strandline.toml");
         std::fs::write(&path, text).expect("the file is written");
@@ -236,16 +252,6 @@ mod tests {
         assert_eq!(config.kafka.idle_timeout, HumanDuration::seconds(7 * 86_400));
         assert_eq!(config.storage.cache_bytes_max, ByteSize(4096));
         assert_eq!(config.storage.linger.map(HumanDuration::as_millis), Some(250));
-    }
-
-    #[test]
-    fn listening_beyond_this_machine_needs_no_auth_said_aloud() {
-        let args = ServeArgs { pg_listen: "0.0.0.0:5432".parse().ok(), ..ServeArgs::default() };
-        let failure = load_text("", &[], args.clone()).expect_err("nothing protects the port");
-        assert!(failure.to_string().contains("pg.listen is 0.0.0.0:5432"), "{failure}");
-        let args = ServeArgs { no_auth: true, ..args };
-        let config = load_text("", &[], args).expect("it was said aloud");
-        assert_eq!(config.auth, Auth::None);
     }
 
     #[test]

@@ -3,25 +3,35 @@
 //! Invariant: settings are read once, here, and are complete and checked afterwards. No other module
 //! reads the environment for them.
 
+use std::time::Duration;
+
 use serde::{Deserialize, Serialize};
 use strandline_storage::log::SHARDS_MAX;
+use strandline_storage::seam::Seams;
 
 use crate::args::ServeArgs;
 use crate::failure::Failure;
 use crate::output;
+use crate::tls;
 use crate::units::{ByteSize, HostPort, HumanDuration};
 
 mod load;
 mod maintenance;
+mod security;
 mod show;
 mod stores;
 
 #[cfg(debug_assertions)]
 pub use load::failpoint;
-pub use load::{load, load_store_settings};
+pub use load::{client_password, load, load_store_settings};
 use maintenance::MaintenanceConfig;
+pub use security::{Auth, ClientCertificate, KafkaTls, ListenerConfig, Names, PgTls, TlsConfig};
 pub use show::{masked_entries, to_toml};
+pub use stores::SecretText;
 use stores::{AzureConfig, GcsConfig, S3Config};
+
+/// The first user, whom every rule lets pass unless the settings say otherwise.
+pub const ADMIN: &str = "admin";
 
 /// Everything that `strandline serve` can be told.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
@@ -30,9 +40,16 @@ pub struct Config {
     /// A directory or a URL.
     pub data: String,
     pub auth: Auth,
+    /// Users that every rule lets pass.
+    pub auth_super_users: Names,
+    /// Whether anyone may do what no rule is about.
+    pub auth_allow_without_rules: bool,
+    /// Of the first user, if there is none yet.
+    pub admin_password: Option<SecretText>,
     pub demo: bool,
     /// What is logged: `error`, `warn`, `info`, `debug`, `trace`, or directives for single parts.
     pub log: String,
+    pub tls: TlsConfig,
     pub kafka: KafkaConfig,
     pub pg: PgConfig,
     pub http: HttpConfig,
@@ -44,21 +61,21 @@ pub struct Config {
     pub azure: AzureConfig,
 }
 
-/// Who may come in.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
-#[serde(rename_all = "lowercase")]
-pub enum Auth {
-    /// Any user name, but from this machine only: the ports have to be on loopback addresses.
-    Loopback,
-    /// Anyone who reaches the ports.
-    None,
-}
-
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(default, deny_unknown_fields)]
 pub struct KafkaConfig {
     pub listen: HostPort,
     pub advertise: Option<HostPort>,
+    pub tls: KafkaTls,
+    pub client_certificate: ClientCertificate,
+    /// Further ports.
+    pub listeners: Vec<ListenerConfig>,
+    /// Whether passwords may travel readable to a port that other machines reach.
+    pub plain_without_tls: bool,
+    /// Clients have to prove again who they are before this time is over; 0 = never.
+    pub reauthentication: HumanDuration,
+    /// How long a client waits to hear that it could not prove who it is.
+    pub failed_authentication_delay: HumanDuration,
     pub auto_create_topics: bool,
     pub default_partitions: i32,
     pub group_initial_rebalance_delay: HumanDuration,
@@ -77,6 +94,8 @@ pub struct KafkaConfig {
 #[serde(default, deny_unknown_fields)]
 pub struct PgConfig {
     pub listen: HostPort,
+    /// If it is not set: optional if there is a certificate, else off.
+    pub tls: Option<PgTls>,
     pub connections_max: usize,
 }
 
@@ -117,8 +136,12 @@ impl Default for Config {
         Self {
             data: "./strandline-data".to_owned(),
             auth: Auth::Loopback,
+            auth_super_users: Names(vec![ADMIN.to_owned()]),
+            auth_allow_without_rules: false,
+            admin_password: None,
             demo: false,
             log: "info".to_owned(),
+            tls: TlsConfig::default(),
             kafka: KafkaConfig::default(),
             pg: PgConfig::default(),
             http: HttpConfig::default(),
@@ -137,6 +160,12 @@ impl Default for KafkaConfig {
         Self {
             listen: HostPort::loopback(9092),
             advertise: None,
+            tls: KafkaTls::Off,
+            client_certificate: ClientCertificate::None,
+            listeners: Vec::new(),
+            plain_without_tls: false,
+            reauthentication: HumanDuration::seconds(0),
+            failed_authentication_delay: HumanDuration(Duration::from_millis(100)),
             auto_create_topics: true,
             default_partitions: 1,
             group_initial_rebalance_delay: HumanDuration::seconds(3),
@@ -152,7 +181,7 @@ impl Default for KafkaConfig {
 
 impl Default for PgConfig {
     fn default() -> Self {
-        Self { listen: HostPort::loopback(5432), connections_max: 100 }
+        Self { listen: HostPort::loopback(5432), tls: None, connections_max: 100 }
     }
 }
 
@@ -190,7 +219,7 @@ impl Default for QueryConfig {
 impl Config {
     /// Refuses what would be unsafe or could not work, naming the setting.
     fn check(&self) -> Result<(), Failure> {
-        self.check_exposure()?;
+        self.check_security()?;
         self.s3.check()?;
         self.maintenance.check()?;
         if self.storage.request_timeout.as_millis() == 0 {
@@ -218,21 +247,11 @@ impl Config {
             None => Ok(()),
         }
     }
-
-    fn check_exposure(&self) -> Result<(), Failure> {
-        let ports = [("kafka", &self.kafka.listen), ("pg", &self.pg.listen), ("http", &self.http.listen)];
-        match ports.iter().find(|(_, address)| !address.is_loopback()) {
-            Some((name, address)) if self.auth == Auth::Loopback => Err(Failure::Usage(format!(
-                "{name}.listen is {address}, which other machines can reach, and nothing asks them who they are; \
-                 listen on 127.0.0.1, or add --no-auth to let anyone in"
-            ))),
-            _ => Ok(()),
-        }
-    }
 }
 
 /// `strandline config check`.
 pub fn check(args: &ServeArgs) -> Result<(), Failure> {
     let config = load(args)?;
+    tls::server_tls(&config, Seams::system().clock)?;
     output::print(&to_toml(&config))
 }

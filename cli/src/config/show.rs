@@ -52,9 +52,20 @@ fn entries(config: &Config) -> Vec<(String, Value)> {
     bare
 }
 
+/// As TOML has it: a table in a list is written in one line.
 fn value_text(value: &Value) -> String {
     match value {
         Value::Null => "unset".to_owned(),
+        Value::Array(values) => {
+            let values: Vec<String> = values.iter().map(value_text).collect();
+            format!("[{}]", values.join(", "))
+        }
+        Value::Object(fields) => {
+            let set = fields.iter().filter(|(_, value)| !value.is_null());
+            let fields: Vec<String> =
+                set.map(|(name, value)| format!("{name} = {}", value_text(value))).collect();
+            format!("{{ {} }}", fields.join(", "))
+        }
         value => value.to_string(),
     }
 }
@@ -81,12 +92,24 @@ mod tests {
     use figment::Figment;
     use figment::providers::{Format, Toml};
 
+    use super::super::{ClientCertificate, KafkaTls, ListenerConfig, Names, PgTls};
     use super::*;
+    use crate::units::HostPort;
 
     #[test]
     fn the_toml_reads_back_as_the_same_settings() {
         let mut config = Config { demo: true, ..Config::default() };
         config.kafka.advertise = "example.com:9092".parse().ok();
+        config.pg.tls = Some(PgTls::Required);
+        config.auth_super_users = Names(vec!["admin".to_owned(), "CN=ops,O=example".to_owned()]);
+        let port = ListenerConfig {
+            listen: HostPort::loopback(9093),
+            advertise: None,
+            tls: KafkaTls::Required,
+            client_certificate: ClientCertificate::Optional,
+        };
+        config.kafka.listeners =
+            vec![port.clone(), ListenerConfig { advertise: Some(port.listen.clone()), ..port }];
         let read: Config = Figment::from(Toml::string(&to_toml(&config))).extract().expect("it is TOML");
         assert_eq!(read, config);
     }

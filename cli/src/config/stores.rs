@@ -53,13 +53,21 @@ pub fn shared_variables(is_set: impl Fn(&str) -> bool) -> impl Iterator<Item = (
 
 /// True if a value for this key is taken as it is written, also when it looks like a number.
 pub fn is_text(key: &str) -> bool {
-    let of_store = ["s3.", "gcs.", "azure."].iter().any(|section| key.starts_with(section));
-    of_store && !key.ends_with(".allow_http") && !key.ends_with(".path_style")
+    let sections = ["s3.", "gcs.", "azure.", "tls."];
+    let is_one = key == "admin_password" || sections.iter().any(|section| key.starts_with(section));
+    is_one && !key.ends_with(".allow_http") && !key.ends_with(".path_style")
 }
 
 /// A text that is read but never shown.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct SecretText(Secret);
+
+impl SecretText {
+    /// The text, for whoever it is made for.
+    pub fn expose(&self) -> &str {
+        self.0.expose()
+    }
+}
 
 impl Serialize for SecretText {
     fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {

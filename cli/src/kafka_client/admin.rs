@@ -15,8 +15,8 @@ use kafka_protocol::messages::{
 use kafka_protocol::protocol::StrBytes;
 
 use super::connection::Connection;
+use super::endpoint::Endpoint;
 use super::error::{ClientError, ErrorCode};
-use crate::units::HostPort;
 
 const METADATA_VERSION: i16 = 9;
 const CREATE_TOPICS_VERSION: i16 = 5;
@@ -65,8 +65,8 @@ enum Creation {
 }
 
 impl Admin {
-    pub async fn connect(address: &HostPort) -> Result<Self, ClientError> {
-        Ok(Self { connection: Connection::open(address).await? })
+    pub async fn connect(endpoint: &Endpoint) -> Result<Self, ClientError> {
+        Ok(Self { connection: Connection::open(endpoint).await? })
     }
 
     pub async fn create_topic(

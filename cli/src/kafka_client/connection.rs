@@ -10,13 +10,15 @@ use std::time::Duration;
 use bytes::{Buf, BufMut, Bytes, BytesMut};
 use kafka_protocol::messages::{ApiVersionsRequest, RequestHeader, ResponseHeader};
 use kafka_protocol::protocol::{Decodable, Encodable, HeaderVersion, Request, StrBytes};
+use strandline_storage::access::ScramMechanism;
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
-use tokio::net::TcpStream;
-use tokio::net::tcp::{OwnedReadHalf, OwnedWriteHalf};
 use tokio::sync::{mpsc, oneshot};
 use tokio::time::timeout;
 
+use super::endpoint::Endpoint;
 use super::error::{ClientError, ErrorCode};
+use super::login::{Outcome, log_in};
+use super::stream;
 use crate::units::HostPort;
 
 const CLIENT_NAME: &str = "strandline";
@@ -28,14 +30,36 @@ const FRAME_BYTES_MAX: usize = 256 << 20;
 const UNANSWERED_MAX: usize = 64;
 const API_VERSIONS_VERSION: i16 = 3;
 
-#[derive(Debug)]
 pub struct Connection {
     address: HostPort,
-    writer: OwnedWriteHalf,
+    writer: stream::Writer,
     expected: mpsc::Sender<Expected>,
     correlation_id: i32,
     /// By API key: the lowest and the highest version that the server serves.
     versions: BTreeMap<i16, (i16, i16)>,
+    progress: Progress,
+}
+
+impl std::fmt::Debug for Connection {
+    fn fmt(&self, formatter: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        formatter.debug_struct("Connection").field("address", &self.address).finish_non_exhaustive()
+    }
+}
+
+/// How far a connection has come: what its loss then means.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+enum Progress {
+    /// Nothing was answered.
+    Connected,
+    /// The server has said what it speaks, to somebody without a name.
+    Negotiated,
+    /// The server answers requests, or knows who one is.
+    Known,
+}
+
+enum Opened {
+    Ready(Connection),
+    OtherMechanisms(Vec<String>),
 }
 
 /// A request that waits for its answer.
@@ -46,25 +70,53 @@ struct Expected {
 }
 
 impl Connection {
-    /// Connects and asks what the server speaks.
-    pub async fn open(address: &HostPort) -> Result<Self, ClientError> {
-        let connect = TcpStream::connect((address.host.as_str(), address.port));
-        let stream = timeout(CONNECT_TIMEOUT, connect)
-            .await
-            .map_err(|_| ClientError::Unreachable {
-                address: address.clone(),
-                reason: format!("no answer in {} s", CONNECT_TIMEOUT.as_secs()),
-            })?
-            .map_err(|error| ClientError::unreachable(address, &error))?;
-        stream.set_nodelay(true).map_err(|error| ClientError::unreachable(address, &error))?;
-        let (reader, writer) = stream.into_split();
+    /// Connects, asks what the server speaks, and proves who one is.
+    pub async fn open(endpoint: &Endpoint) -> Result<Self, ClientError> {
+        match Self::open_with(endpoint, ScramMechanism::Sha256).await? {
+            Opened::Ready(connection) => Ok(connection),
+            // A server that knows one mechanism only has closed the connection.
+            Opened::OtherMechanisms(offered) => {
+                let other = ScramMechanism::Sha512;
+                let is_offered = offered.iter().any(|name| name == other.name());
+                let opened = if is_offered { Some(Self::open_with(endpoint, other).await?) } else { None };
+                match opened {
+                    Some(Opened::Ready(connection)) => Ok(connection),
+                    _ => Err(ClientError::NoMechanism {
+                        address: endpoint.address.clone(),
+                        offered: offered.join(", "),
+                    }),
+                }
+            }
+        }
+    }
+
+    async fn open_with(endpoint: &Endpoint, mechanism: ScramMechanism) -> Result<Opened, ClientError> {
+        let mut connection = Self::connect(endpoint).await?;
+        connection.negotiate().await?;
+        let Some(login) = &endpoint.login else { return Ok(Opened::Ready(connection)) };
+        Ok(match log_in(&mut connection, login, mechanism).await? {
+            Outcome::Proven => Opened::Ready(connection),
+            Outcome::OtherMechanisms(offered) => Opened::OtherMechanisms(offered),
+        })
+    }
+
+    async fn connect(endpoint: &Endpoint) -> Result<Self, ClientError> {
+        let stream = timeout(CONNECT_TIMEOUT, stream::connect(endpoint)).await;
+        let (reader, writer) = stream.map_err(|_| ClientError::Unreachable {
+            address: endpoint.address.clone(),
+            reason: format!("no answer in {} s", CONNECT_TIMEOUT.as_secs()),
+        })??;
         let (expected, queue) = mpsc::channel(UNANSWERED_MAX);
         // The task ends when the server closes the connection or this side drops its half.
         tokio::spawn(read_answers(reader, queue));
-        let mut connection =
-            Self { address: address.clone(), writer, expected, correlation_id: 0, versions: BTreeMap::new() };
-        connection.negotiate().await?;
-        Ok(connection)
+        let progress = if endpoint.login.is_some() { Progress::Known } else { Progress::Connected };
+        let address = endpoint.address.clone();
+        let versions = BTreeMap::new();
+        Ok(Self { address, writer, expected, correlation_id: 0, versions, progress })
+    }
+
+    pub fn address(&self) -> &HostPort {
+        &self.address
     }
 
     async fn negotiate(&mut self) -> Result<(), ClientError> {
@@ -72,6 +124,7 @@ impl Connection {
             .with_client_software_name(StrBytes::from_static_str(CLIENT_NAME))
             .with_client_software_version(StrBytes::from_static_str(env!("CARGO_PKG_VERSION")));
         let response = self.send(API_VERSIONS_VERSION, &request).await?.answer().await?;
+        self.progress = self.progress.max(Progress::Negotiated);
         if let Some(code) = ErrorCode::of(response.error_code) {
             return Err(self.protocol_error(format!("it refused ApiVersions with {code}")));
         }
@@ -83,7 +136,9 @@ impl Connection {
     /// Sends a request and waits for its answer.
     pub async fn call<R: Request>(&mut self, version: i16, request: &R) -> Result<R::Response, ClientError> {
         self.check_version::<R>(version)?;
-        self.send(version, request).await?.answer().await
+        let answer = self.send(version, request).await?.answer().await?;
+        self.progress = Progress::Known;
+        Ok(answer)
     }
 
     /// Sends a request; the answer can be waited for later.
@@ -95,7 +150,9 @@ impl Connection {
         let expected = Expected { correlation_id: self.correlation_id, answer: sender };
         self.expected.send(expected).await.map_err(|_| self.lost())?;
         self.writer.write_all(&frame).await.map_err(|_| self.lost())?;
-        Ok(Answer { address: self.address.clone(), version, receiver, request: PhantomData })
+        self.writer.flush().await.map_err(|_| self.lost())?;
+        let (address, progress) = (self.address.clone(), self.progress);
+        Ok(Answer { address, progress, version, receiver, request: PhantomData })
     }
 
     fn check_version<R: Request>(&self, version: i16) -> Result<(), ClientError> {
@@ -106,7 +163,7 @@ impl Connection {
     }
 
     fn lost(&self) -> ClientError {
-        ClientError::Lost { address: self.address.clone() }
+        self.progress.lost(self.address.clone())
     }
 
     fn protocol_error(&self, reason: String) -> ClientError {
@@ -114,10 +171,22 @@ impl Connection {
     }
 }
 
+impl Progress {
+    /// Why a connection was lost, as far as one can tell.
+    fn lost(self, address: HostPort) -> ClientError {
+        match self {
+            Self::Connected => ClientError::NothingAnswered { address },
+            Self::Negotiated => ClientError::Unknown { address },
+            Self::Known => ClientError::Lost { address },
+        }
+    }
+}
+
 /// The answer to a request that was sent.
 #[derive(Debug)]
 pub struct Answer<R> {
     address: HostPort,
+    progress: Progress,
     version: i16,
     receiver: oneshot::Receiver<Bytes>,
     request: PhantomData<R>,
@@ -127,7 +196,8 @@ impl<R: Request> Answer<R> {
     pub async fn answer(self) -> Result<R::Response, ClientError> {
         let frame = match timeout(ANSWER_TIMEOUT, self.receiver).await {
             Ok(Ok(frame)) => frame,
-            Ok(Err(_)) | Err(_) => return Err(ClientError::Lost { address: self.address }),
+            Ok(Err(_)) => return Err(self.progress.lost(self.address)),
+            Err(_) => return Err(ClientError::Lost { address: self.address }),
         };
         decode::<R>(frame, self.version)
             .map_err(|reason| ClientError::Protocol { address: self.address, reason: reason.to_string() })
@@ -156,7 +226,7 @@ fn decode<R: Request>(mut frame: Bytes, version: i16) -> anyhow::Result<R::Respo
 
 /// Hands each frame to the request that waits longest. Whatever is wrong ends it, and with it every
 /// request that still waits.
-async fn read_answers(mut reader: OwnedReadHalf, mut queue: mpsc::Receiver<Expected>) {
+async fn read_answers(mut reader: stream::Reader, mut queue: mpsc::Receiver<Expected>) {
     while let Some(frame) = read_frame(&mut reader).await {
         let Ok(expected) = queue.try_recv() else { return };
         let matches = frame.len() >= 4 && (&frame[..4]).get_i32() == expected.correlation_id;
@@ -168,7 +238,7 @@ async fn read_answers(mut reader: OwnedReadHalf, mut queue: mpsc::Receiver<Expec
     }
 }
 
-async fn read_frame(reader: &mut OwnedReadHalf) -> Option<Bytes> {
+async fn read_frame(reader: &mut stream::Reader) -> Option<Bytes> {
     let length = usize::try_from(reader.read_i32().await.ok()?).ok()?;
     if length > FRAME_BYTES_MAX {
         return None;

@@ -11,8 +11,8 @@ use strandline_storage::format::{DecompressionBudget, Records, split_batches};
 
 use super::admin::{Admin, PartitionRange, TopicSummary, topic_name};
 use super::connection::Connection;
+use super::endpoint::Endpoint;
 use super::error::{ClientError, ErrorCode};
-use crate::units::HostPort;
 
 const FETCH_VERSION: i16 = 11;
 /// The server answers earlier as soon as there is something.
@@ -55,11 +55,11 @@ pub struct ConsumedRecord {
 }
 
 impl Consumer {
-    pub async fn open(address: &HostPort, topic: &str, start: StartAt) -> Result<Self, ClientError> {
-        let mut admin = Admin::connect(address).await?;
+    pub async fn open(endpoint: &Endpoint, topic: &str, start: StartAt) -> Result<Self, ClientError> {
+        let mut admin = Admin::connect(endpoint).await?;
         let topic = admin.topic(topic).await?;
         let positions = start_positions(&mut admin, &topic, start).await?;
-        let connection = Connection::open(address).await?;
+        let connection = Connection::open(endpoint).await?;
         Ok(Self { connection, topic: topic.name, positions })
     }
 

@@ -14,6 +14,36 @@ pub enum ClientError {
     #[error("the connection to {address} was lost")]
     Lost { address: HostPort },
 
+    #[error(
+        "the server at {address} closed the connection without an answer; if its port speaks TLS, add --tls or \
+         --tls-ca FILE"
+    )]
+    NothingAnswered { address: HostPort },
+
+    #[error(
+        "the server at {address} closed the connection at the first request: it asks who you are; add --user NAME"
+    )]
+    Unknown { address: HostPort },
+
+    #[error("TLS with the server at {address} did not come about: {reason}")]
+    Tls { address: HostPort, reason: String },
+
+    #[error(
+        "the server at {address} did not let \"{user}\" in: there is no such user, or the password is another"
+    )]
+    WrongPassword { address: HostPort, user: String },
+
+    #[error("the server at {address} asks nobody who they are; leave out --user")]
+    NoLogin { address: HostPort },
+
+    #[error(
+        "the server has no rules: it lets everybody do everything; it was not started with --auth required"
+    )]
+    NoRules,
+
+    #[error("the server at {address} takes no SCRAM password, only {offered}")]
+    NoMechanism { address: HostPort, offered: String },
+
     #[error("what answers at {address} does not speak Kafka as expected: {reason}")]
     Protocol { address: HostPort, reason: String },
 

@@ -7,14 +7,21 @@
 mod admin;
 mod connection;
 mod consumer;
+mod endpoint;
 mod error;
 mod groups;
+mod login;
 mod partitioner;
 mod producer;
+mod rules;
+mod stream;
+mod users;
 
 pub use admin::{Admin, PartitionRange, TopicSetting, TopicSummary};
 pub use consumer::{ConsumedRecord, Consumer, StartAt};
+pub use endpoint::Endpoint;
 pub use error::ClientError;
 pub use groups::{GroupMember, GroupOffset};
 pub use partitioner::Partitioner;
 pub use producer::{Delivery, OpenBatch, Producer, ProducerOptions};
+pub use rules::RuleFilter;

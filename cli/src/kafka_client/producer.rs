@@ -16,8 +16,8 @@ use strandline_storage::seam::Seams;
 
 use super::admin::topic_name;
 use super::connection::{Answer, Connection};
+use super::endpoint::Endpoint;
 use super::error::{ClientError, ErrorCode};
-use crate::units::HostPort;
 
 const PRODUCE_VERSION: i16 = 9;
 const INIT_PRODUCER_ID_VERSION: i16 = 2;
@@ -29,7 +29,7 @@ const RETRY_PAUSE: Duration = Duration::from_millis(200);
 
 #[derive(Clone, Debug)]
 pub struct ProducerOptions {
-    pub address: HostPort,
+    pub endpoint: Endpoint,
     pub topic: String,
     pub compression: Compression,
 }
@@ -111,7 +111,7 @@ pub enum Delivery {
 
 impl Producer {
     pub async fn connect(options: ProducerOptions, seams: Seams) -> Result<Self, ClientError> {
-        let mut connection = Connection::open(&options.address).await?;
+        let mut connection = Connection::open(&options.endpoint).await?;
         let request = InitProducerIdRequest::default()
             .with_transactional_id(None)
             .with_transaction_timeout_ms(REQUEST_TIMEOUT_MS)
@@ -174,7 +174,7 @@ impl Producer {
                     },
                     Err(error) => error,
                 },
-                None => ClientError::Lost { address: self.options.address.clone() },
+                None => ClientError::Lost { address: self.options.endpoint.address.clone() },
             };
             if clock.monotonic() >= deadline {
                 return Err(error);
@@ -191,7 +191,7 @@ impl Producer {
         for sent in &mut self.in_flight {
             sent.answer = None;
         }
-        let Ok(connection) = Connection::open(&self.options.address).await else { return };
+        let Ok(connection) = Connection::open(&self.options.endpoint).await else { return };
         self.connection = connection;
         for position in 0..self.in_flight.len() {
             let request = self.request(&self.in_flight[position].batch);

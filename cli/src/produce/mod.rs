@@ -12,7 +12,9 @@ use strandline_storage::seam::Seams;
 
 use crate::args::{Codec, ProduceArgs};
 use crate::failure::Failure;
-use crate::kafka_client::{Admin, ClientError, Delivery, OpenBatch, Partitioner, Producer, ProducerOptions};
+use crate::kafka_client::{
+    Admin, ClientError, Delivery, Endpoint, OpenBatch, Partitioner, Producer, ProducerOptions,
+};
 use crate::output::print;
 
 mod input;
@@ -60,15 +62,15 @@ struct Upload {
 
 impl Upload {
     async fn start(args: &ProduceArgs, progress: Progress) -> Result<Self, Failure> {
-        let address = &args.bootstrap.bootstrap;
-        let mut admin = Admin::connect(address).await?;
+        let endpoint = Endpoint::of(&args.bootstrap)?;
+        let mut admin = Admin::connect(&endpoint).await?;
         let topic = admin.topic_or_create(&args.topic).await?;
         let partitions = i32::try_from(topic.partitions.len()).unwrap_or(i32::MAX);
         check_partition(&args.topic, args.partition, partitions)?;
         let limits = TopicLimits::of(&admin.settings(&args.topic).await?);
         let seams = Seams::system();
         let options = ProducerOptions {
-            address: address.clone(),
+            endpoint,
             topic: args.topic.clone(),
             compression: compression(args.compression),
         };

@@ -11,9 +11,12 @@ use crate::args::ServeArgs;
 use crate::config;
 use crate::failure::Failure;
 
+mod advertised;
 mod banner;
 mod demo;
+mod first_user;
 mod http;
+mod kafka_ports;
 mod listeners;
 mod open;
 mod parts;

@@ -4,17 +4,19 @@ use std::time::Duration;
 
 use metrics_exporter_prometheus::PrometheusHandle;
 use strandline_engine::{Engine, EngineSettings, Inference};
-use strandline_kafka_gateway::{AutoCreate, GatewaySettings};
+use strandline_kafka_gateway::{AutoCreate, GatewaySettings, Listener};
 use strandline_pgwire_server::PgSettings;
+use strandline_storage::access::{Authorizer, WithoutRules};
 use strandline_storage::log::Log;
 use strandline_storage::seam::Seams;
 use tokio::net::TcpListener;
 use tokio::task::JoinSet;
 
+use super::advertised::{self, Advertised};
 use super::readiness::Readiness;
 use super::shutdown::Stop;
 use super::{demo, http};
-use crate::config::Config;
+use crate::config::{Auth, Config};
 use crate::failure::Failure;
 
 /// Histograms are folded this often when nobody asks for them.
@@ -51,6 +53,11 @@ impl Parts {
         self.spawn_until(upkeep, stop);
     }
 
+    /// Looks at the addresses that Kafka clients are told.
+    pub fn spawn_check(&mut self, addresses: Vec<Advertised>, stop: Stop) {
+        self.spawn_until(advertised::warn(addresses), stop);
+    }
+
     pub fn spawn_demo(&mut self, log: Log, stop: Stop) {
         self.spawn_until(demo::run(log), stop);
     }
@@ -66,13 +73,9 @@ impl Parts {
         });
     }
 
-    pub fn spawn_kafka(&mut self, listener: TcpListener, log: Log, config: &Config, stop: &Stop) {
-        let served = strandline_kafka_gateway::serve(
-            listener,
-            log,
-            gateway_settings(config),
-            stop.clone().requested(),
-        );
+    pub fn spawn_kafka(&mut self, listeners: Vec<Listener>, log: Log, config: &Config, stop: &Stop) {
+        let settings = gateway_settings(config);
+        let served = strandline_kafka_gateway::serve(listeners, log, settings, stop.clone().requested());
         self.spawn(async move { served.await.map_err(|error| format!("the Kafka port failed: {error}")) });
     }
 
@@ -116,7 +119,7 @@ fn gateway_settings(config: &Config) -> GatewaySettings {
     let kafka = &config.kafka;
     let auto_create = if kafka.auto_create_topics { AutoCreate::Enabled } else { AutoCreate::Disabled };
     GatewaySettings {
-        advertised: kafka.advertise.as_ref().map(|address| (address.host.clone(), address.port)),
+        authorizer: authorizer(config),
         auto_create_topics: auto_create,
         num_partitions_default: kafka.default_partitions,
         group_initial_rebalance_delay: kafka.group_initial_rebalance_delay.0,
@@ -124,10 +127,20 @@ fn gateway_settings(config: &Config) -> GatewaySettings {
         connections_max: kafka.connections_max,
         frame_bytes_max: kafka.frame_bytes_max.as_usize(),
         idle_timeout: kafka.idle_timeout.0,
+        failed_authentication_delay: kafka.failed_authentication_delay.0,
+        reauthentication: Some(kafka.reauthentication.0).filter(|interval| !interval.is_zero()),
         transaction_timeout_max: kafka.transaction_timeout_max.0,
         transactional_id_expiration: kafka.transactional_id_expiration.0,
         ..GatewaySettings::default()
     }
+}
+
+/// Rules hold where users prove who they are.
+fn authorizer(config: &Config) -> Option<Authorizer> {
+    let without_rules =
+        if config.auth_allow_without_rules { WithoutRules::Allow } else { WithoutRules::Refuse };
+    let super_users = config.auth_super_users.0.clone();
+    (config.auth == Auth::Required).then_some(Authorizer { super_users, without_rules })
 }
 
 fn engine_settings(config: &Config) -> EngineSettings {

@@ -12,14 +12,16 @@ use strandline_storage::seam::Seams;
 use tokio::time::timeout;
 
 use super::banner::{self, BoundPorts};
+use super::kafka_ports::{self, gateway_listeners};
 use super::listeners::Listeners;
 use super::parts::Parts;
 use super::readiness::Readiness;
 use super::shutdown::{StopSignals, Stopper};
-use super::{demo, open};
+use super::{advertised, demo, first_user, open};
 use crate::config::Config;
 use crate::failure::Failure;
 use crate::output;
+use crate::tls::server_tls;
 
 /// How long connections may take to finish what they began.
 const DRAIN_TIMEOUT: Duration = Duration::from_secs(20);
@@ -27,6 +29,7 @@ const DRAIN_TIMEOUT: Duration = Duration::from_secs(20);
 /// Runs until a signal, or until the log can serve no more.
 pub async fn run(config: Config, metrics: PrometheusHandle) -> Result<(), Failure> {
     let seams = seams()?;
+    let tls = server_tls(&config, seams.clock.clone())?;
     let mut signals = StopSignals::install()?;
     let listeners = match Listeners::bind(&config).await {
         Ok(listeners) => listeners,
@@ -37,18 +40,21 @@ pub async fn run(config: Config, metrics: PrometheusHandle) -> Result<(), Failur
     let mut parts = Parts::default();
     parts.spawn_http(listeners.http, readiness.clone(), metrics.clone(), stopper.handle());
     let log = tokio::select! {
-        log = open::open_log(&config, ports.kafka, &seams) => log?,
+        log = open::open_log(&config, ports.kafka[0], &seams) => log?,
         signal = signals.received() => {
             tracing::info!("{signal} while opening the log");
             return Ok(());
         }
     };
+    first_user::ensure(&log, &config, &seams).await?;
     if config.demo {
         demo::prepare(&log).await?;
         parts.spawn_demo(log.clone(), stopper.handle());
     }
     parts.spawn_upkeep(metrics, seams, stopper.handle());
-    parts.spawn_kafka(listeners.kafka, log.clone(), &config, &stopper.handle());
+    parts.spawn_check(advertised::of_ports(&listeners.kafka), stopper.handle());
+    let kafka = gateway_listeners(listeners.kafka, &config, tls.as_ref())?;
+    parts.spawn_kafka(kafka, log.clone(), &config, &stopper.handle());
     parts.spawn_pg(listeners.pg, log.clone(), &config, &stopper.handle());
     readiness.serving(log.clone());
     output::print(&banner::text(&config, &ports))?;
@@ -76,7 +82,7 @@ fn bound_ports(listeners: &Listeners) -> Result<BoundPorts, Failure> {
         listener.local_addr().map_err(|error| Failure::failed(format!("a port has no address: {error}")))
     };
     Ok(BoundPorts {
-        kafka: address(&listeners.kafka)?,
+        kafka: kafka_ports::addresses(&listeners.kafka)?,
         pg: address(&listeners.pg)?,
         http: address(&listeners.http)?,
     })

@@ -48,6 +48,7 @@ mod offset_fetch;
 mod offset_for_leader_epoch;
 mod partition_reassignments;
 mod produce;
+pub(crate) mod sasl;
 mod sync_group;
 mod table;
 mod txn_offset_commit;
@@ -214,7 +215,7 @@ impl Buf for Body {
     }
 }
 
-fn decode<Request: Decodable>(mut body: Bytes, version: i16) -> Result<Request, RequestError> {
+pub(crate) fn decode<Request: Decodable>(mut body: Bytes, version: i16) -> Result<Request, RequestError> {
     Request::decode(&mut body, version).map_err(|error| RequestError::Undecodable(error.to_string()))
 }
 

@@ -13,7 +13,7 @@ use super::{
     end_txn, fetch, find_coordinator, heartbeat, incremental_alter_configs, init_producer_id, join_group,
     leave_group, list_config_resources, list_groups, list_offsets, list_transactions, metadata,
     offset_commit, offset_delete, offset_fetch, offset_for_leader_epoch, partition_reassignments, produce,
-    sync_group, txn_offset_commit, user_scram_credentials, write_txn_markers,
+    sasl, sync_group, txn_offset_commit, user_scram_credentials, write_txn_markers,
 };
 use crate::guard::shape;
 
@@ -149,6 +149,16 @@ pub(crate) const TABLE: &[Api] = &[
         shape: shape::LIST_GROUPS,
         turn: Turn::Any,
         begin: |context, body| answer_with(context, body, list_groups::answer),
+    },
+    Api {
+        key: ApiKey::SaslHandshake,
+        name: "SaslHandshake",
+        version_min: 0,
+        version_max: 1,
+        advertised_min: 0,
+        shape: shape::SASL_HANDSHAKE,
+        turn: Turn::Any,
+        begin: |context, body| answer_with(context, body, sasl::answer_handshake),
     },
     Api {
         key: ApiKey::ApiVersions,
@@ -319,6 +329,16 @@ pub(crate) const TABLE: &[Api] = &[
         shape: shape::DESCRIBE_LOG_DIRS,
         turn: Turn::Any,
         begin: |context, body| answer_with(context, body, describe_log_dirs::answer),
+    },
+    Api {
+        key: ApiKey::SaslAuthenticate,
+        name: "SaslAuthenticate",
+        version_min: 0,
+        version_max: 2,
+        advertised_min: 0,
+        shape: shape::SASL_AUTHENTICATE,
+        turn: Turn::Any,
+        begin: |context, body| answer_with(context, body, sasl::answer_authenticate),
     },
     Api {
         key: ApiKey::CreatePartitions,

@@ -66,6 +66,10 @@ const STRING_ARRAY: Kind = Kind::Array(Element::Scalar(&Kind::String));
 
 pub(crate) const API_VERSIONS: &[Field] = &[since(3, Kind::String), since(3, Kind::String)];
 
+pub(crate) const SASL_HANDSHAKE: &[Field] = &[always(Kind::String)];
+
+pub(crate) const SASL_AUTHENTICATE: &[Field] = &[always(Kind::Bytes)];
+
 pub(crate) const METADATA: &[Field] = &[
     always(nullable_array(&[since(10, UUID), always(Kind::NullableString)])),
     since(4, Kind::Bool),

@@ -145,6 +145,8 @@ fn through_codec(key: ApiKey, body: Bytes, version: i16) -> RoundTrip {
         ApiKey::ConsumerGroupHeartbeat => round_trip::<ConsumerGroupHeartbeatRequest>(body, version),
         ApiKey::ConsumerGroupDescribe => round_trip::<ConsumerGroupDescribeRequest>(body, version),
         ApiKey::ApiVersions => round_trip::<ApiVersionsRequest>(body, version),
+        ApiKey::SaslHandshake => round_trip::<SaslHandshakeRequest>(body, version),
+        ApiKey::SaslAuthenticate => round_trip::<SaslAuthenticateRequest>(body, version),
         ApiKey::CreateTopics => round_trip::<CreateTopicsRequest>(body, version),
         ApiKey::DeleteRecords => round_trip::<DeleteRecordsRequest>(body, version),
         ApiKey::DeleteTopics => round_trip::<DeleteTopicsRequest>(body, version),

@@ -14,7 +14,7 @@ use kafka_protocol::messages::{
     MetadataRequest,
 };
 use kafka_protocol::protocol::{Decodable, StrBytes};
-use strandline_kafka_gateway::{AutoCreate, GatewaySettings};
+use strandline_kafka_gateway::{AutoCreate, GatewaySettings, ListenerSettings};
 use strandline_storage::ids::TopicPartition;
 use uuid::Uuid;
 
@@ -149,7 +149,8 @@ async fn topics_are_found_by_id_from_version_12_on() {
 #[tokio::test]
 async fn the_advertised_address_is_told_everywhere() {
     let advertised = Some(("broker.example".to_owned(), 19092));
-    let gateway = TestGateway::start_with(GatewaySettings { advertised, ..settings() }).await;
+    let port = ListenerSettings { advertised, ..ListenerSettings::default() };
+    let gateway = TestGateway::start_listening(vec![port], settings()).await;
     let mut client = gateway.connect().await;
     let broker = client.call(1, &MetadataRequest::default().with_topics(None)).await.brokers.remove(0);
     assert_eq!((broker.host.as_str(), broker.port), ("broker.example", 19092));

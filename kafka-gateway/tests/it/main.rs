@@ -2,12 +2,15 @@
 
 mod admin;
 mod altering;
+mod authentication;
 mod authorization;
+mod certificates;
 mod cluster;
 mod credentials;
 mod fetch_sessions;
 mod fetching;
 mod groups;
+mod listeners;
 mod malformed;
 mod producing;
 mod quotas;

