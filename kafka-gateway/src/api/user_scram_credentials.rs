@@ -6,11 +6,12 @@
 //!   user without credentials is RESOURCE_NOT_FOUND, one that is named twice DUPLICATE_RESOURCE.
 //! - A credential is made from the salted password that the client sends; a user whose last one is deleted is
 //!   gone. All of one request becomes durable together, and holds for the next login.
-//! - Each user succeeds or fails alone: an empty name, and iterations out of their bounds, are
-//!   UNACCEPTABLE_CREDENTIAL, an unknown mechanism UNSUPPORTED_SASL_MECHANISM, a user that is altered twice
-//!   DUPLICATE_RESOURCE, the deletion of what is not there RESOURCE_NOT_FOUND.
+//! - Each user succeeds or fails alone and as a whole: an empty name, and iterations out of their bounds, are
+//!   UNACCEPTABLE_CREDENTIAL, an unknown mechanism UNSUPPORTED_SASL_MECHANISM, a credential that is altered
+//!   twice DUPLICATE_RESOURCE, the deletion of what is not there RESOURCE_NOT_FOUND. Credentials of two
+//!   mechanisms are altered together, as `kafka-configs` does it; KRaft refuses that as if it were twice.
 
-use std::collections::{BTreeMap, BTreeSet};
+use std::collections::BTreeMap;
 
 use kafka_protocol::messages::alter_user_scram_credentials_request::ScramCredentialUpsertion;
 use kafka_protocol::messages::alter_user_scram_credentials_response::AlterUserScramCredentialsResult;
@@ -92,13 +93,23 @@ fn described(user: &User) -> DescribeUserScramCredentialsResult {
         .with_credential_infos(infos.collect())
 }
 
-/// What is to become of one user.
+/// What is to become of one credential.
 enum Alteration {
     Put(ScramCredential),
     Delete(ScramMechanism),
 }
 
-type Alterations = Vec<(StrBytes, Result<Alteration, Refusal>)>;
+impl Alteration {
+    fn mechanism(&self) -> ScramMechanism {
+        match self {
+            Self::Put(credential) => credential.mechanism,
+            Self::Delete(mechanism) => *mechanism,
+        }
+    }
+}
+
+/// What is to become of each user, once for each that is named.
+type Alterations = Vec<(StrBytes, Result<Vec<Alteration>, Refusal>)>;
 
 pub(super) async fn alter(
     context: Context,
@@ -133,25 +144,37 @@ fn alterations(request: AlterUserScramCredentialsRequest) -> Alterations {
         let credential = credential(&upsertion).map(Alteration::Put);
         (upsertion.name, credential)
     });
-    let mut seen = BTreeSet::new();
-    let mut twice = BTreeSet::new();
+    let mut places: BTreeMap<StrBytes, usize> = BTreeMap::new();
     let mut alterations: Alterations = Vec::new();
     for (name, alteration) in deletions.chain(upsertions) {
-        if seen.insert(name.clone()) {
-            alterations.push((name, alteration));
-        } else {
-            twice.insert(name);
-        }
-    }
-    for (name, alteration) in &mut alterations {
-        if name.is_empty() {
-            *alteration = Err((ErrorCode::UnacceptableCredential, "user name is empty".to_owned()));
-        } else if twice.contains(name) {
-            let reason = format!("user \"{}\" is altered more than once", &**name);
-            *alteration = Err((ErrorCode::DuplicateResource, reason));
+        let place = *places.entry(name.clone()).or_insert(alterations.len());
+        match alterations.get_mut(place) {
+            Some((name, all)) => add(name, all, alteration),
+            None => {
+                let mut all = Ok(Vec::new());
+                add(&name, &mut all, alteration);
+                alterations.push((name, all));
+            }
         }
     }
     alterations
+}
+
+/// Adds one more alteration of a user. One that makes no sense refuses all of them.
+fn add(name: &str, all: &mut Result<Vec<Alteration>, Refusal>, alteration: Result<Alteration, Refusal>) {
+    let Ok(known) = all else { return };
+    match alteration {
+        _ if name.is_empty() => {
+            *all = Err((ErrorCode::UnacceptableCredential, "user name is empty".to_owned()));
+        }
+        Ok(one) if known.iter().any(|other| other.mechanism() == one.mechanism()) => {
+            let mechanism = one.mechanism().name();
+            let reason = format!("the {mechanism} credential of user \"{name}\" is altered more than once");
+            *all = Err((ErrorCode::DuplicateResource, reason));
+        }
+        Ok(one) => known.push(one),
+        Err(refusal) => *all = Err(refusal),
+    }
 }
 
 fn credential(upsertion: &ScramCredentialUpsertion) -> Result<ScramCredential, Refusal> {
@@ -163,27 +186,27 @@ fn credential(upsertion: &ScramCredentialUpsertion) -> Result<ScramCredential, R
 }
 
 fn alter_all(draft: &mut Draft, alterations: Alterations) -> Vec<Result<(), Refusal>> {
-    let alter = |(name, alteration): (StrBytes, Result<Alteration, Refusal>)| {
-        let change = change(&draft.access, &name, alteration?)?;
+    let alter = |(name, all): (StrBytes, Result<Vec<Alteration>, Refusal>)| {
+        let change = change(&draft.access, &name, all?)?;
         draft.change(change).map_err(|error| (ErrorCode::UnacceptableCredential, error.to_string()))
     };
     alterations.into_iter().map(alter).collect()
 }
 
-fn change(access: &Access, name: &str, alteration: Alteration) -> Result<AccessChange, Refusal> {
+fn change(access: &Access, name: &str, all: Vec<Alteration>) -> Result<AccessChange, Refusal> {
     let found = access.users.get(name).map(|user| User::clone(user));
     let mut user = found.unwrap_or_else(|| User { name: name.to_owned(), credentials: Vec::new() });
-    match alteration {
-        Alteration::Put(credential) => user.put_credential(credential),
-        Alteration::Delete(mechanism) => {
-            if !user.remove_credential(mechanism) {
-                let reason = format!("user \"{name}\" has no credential of {}", mechanism.name());
-                return Err((ErrorCode::ResourceNotFound, reason));
-            }
-            if user.credentials.is_empty() {
-                return Ok(AccessChange::RemoveUser(name.to_owned()));
+    for alteration in all {
+        match alteration {
+            Alteration::Put(credential) => user.put_credential(credential),
+            Alteration::Delete(mechanism) => {
+                if !user.remove_credential(mechanism) {
+                    let reason = format!("user \"{name}\" has no credential of {}", mechanism.name());
+                    return Err((ErrorCode::ResourceNotFound, reason));
+                }
             }
         }
     }
-    Ok(AccessChange::PutUser(user))
+    let is_gone = user.credentials.is_empty();
+    Ok(if is_gone { AccessChange::RemoveUser(name.to_owned()) } else { AccessChange::PutUser(user) })
 }

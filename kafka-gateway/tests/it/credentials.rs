@@ -107,10 +107,26 @@ async fn a_credential_is_the_one_of_the_password_that_was_salted() {
 }
 
 #[tokio::test]
+async fn credentials_of_two_mechanisms_are_altered_together() {
+    let gateway = TestGateway::start().await;
+    let mut client = gateway.connect().await;
+    let both = vec![upsertion("alice", SHA_256, 4096), upsertion("alice", SHA_512, 4096)];
+    assert_eq!(alter(&mut client, vec![], both).await, [user("alice", 0)]);
+    let swapped =
+        alter(&mut client, vec![deletion("alice", SHA_256)], vec![upsertion("alice", SHA_512, 8192)]).await;
+    assert_eq!(swapped, [user("alice", 0)]);
+    let alice = ("alice".to_owned(), 0, vec![(SHA_512, 8192)]);
+    assert_eq!(describe(&mut client, None).await, [alice.clone()]);
+    let half = alter(&mut client, vec![deletion("alice", SHA_256)], vec![upsertion("alice", SHA_512, 4096)]);
+    assert_eq!(half.await, [user("alice", RESOURCE_NOT_FOUND)]);
+    assert_eq!(describe(&mut client, None).await, [alice], "a user that is refused stays as it is");
+}
+
+#[tokio::test]
 async fn each_user_is_refused_alone() {
     let gateway = TestGateway::start().await;
     let mut client = gateway.connect().await;
-    let deletions = vec![deletion("nobody", SHA_256), deletion("odd", 9), deletion("twice", SHA_256)];
+    let deletions = vec![deletion("nobody", SHA_256), deletion("odd", 9), deletion("twice", SHA_512)];
     let upsertions = vec![
         upsertion("", SHA_256, 4096),
         upsertion("few", SHA_256, 4095),

@@ -96,7 +96,7 @@ quotas() {
     tool "a producer with a quota begins" '^11000 records sent' "${producing[@]}" --num-records 11000
     tool "a producer with a quota of 1 MiB/s" '^25000 records sent, .*\((0\.[89]|1\.[012])[0-9]* MB/sec' "${producing[@]}" --num-records 25000
     printf 'client.id=limited\n' >"$WORK/limited.properties"
-    local consuming=($tools.ConsumerPerformance "${at[@]}" --topic limited --timeout 60000 --hide-header --command-config "$WORK/limited.properties")
+    local consuming=($tools.ConsumerPerformance "${at[@]}" --topic limited --timeout 60000 --hide-header --consumer.config "$WORK/limited.properties")
     tool "a consumer with a quota begins" ', 1[0-9]{4}, ' "${consuming[@]}" --messages 11000 --group limited-1
     tool "a consumer with a quota of 1 MiB/s" '^[^,]*, [^,]*, [^,]*, (0\.[89]|1\.[0123])[0-9]*, ' "${consuming[@]}" --messages 25000 --group limited-2
     tool "kafka-configs, quota of a client deleted" 'Completed updating config for client limited' "${configs[@]}" --alter "${client[@]}" --delete-config producer_byte_rate,consumer_byte_rate
