@@ -2,7 +2,8 @@
 //! right place and changes nothing; with exactly the rights of the table it succeeds; and without any one of
 //! them it does not.
 //!
-//! Nobody logs in here: all clients are the principal ANONYMOUS, whose rules the tests change in the log.
+//! Nobody logs in but in `users`: all clients are the principal ANONYMOUS, whose rules the tests change in the
+//! log.
 
 mod cluster;
 mod groups;
@@ -10,6 +11,7 @@ mod hidden;
 mod records;
 mod topics;
 mod transactions;
+mod users;
 mod world;
 
 use futures::future::BoxFuture;
