@@ -1,6 +1,15 @@
 //! Who may do what: the one place that every API asks.
 //!
-//! Everything is allowed so far; the callers already answer a refusal as Kafka does.
+//! Invariant: one request is judged by the rules of one moment, from its first check to its last.
+
+use std::sync::Arc;
+
+use strandline_storage::access::{Access, AclDecision, Authorizer, ResourceKind, WithoutRules};
+
+pub(crate) use strandline_storage::access::Operation;
+
+/// The one resource of the kind cluster.
+pub(crate) const CLUSTER_NAME: &str = "kafka-cluster";
 
 /// Who is at the other end of a connection.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -19,39 +28,6 @@ impl Principal {
     }
 }
 
-/// What a request does, by the words of Kafka's `AclOperation`.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Operation {
-    Read,
-    Write,
-    Create,
-    Delete,
-    Alter,
-    Describe,
-    ClusterAction,
-    DescribeConfigs,
-    AlterConfigs,
-    IdempotentWrite,
-}
-
-impl Operation {
-    /// `AclOperation.code` of the Java client.
-    fn code(self) -> u32 {
-        match self {
-            Self::Read => 3,
-            Self::Write => 4,
-            Self::Create => 5,
-            Self::Delete => 6,
-            Self::Alter => 7,
-            Self::Describe => 8,
-            Self::ClusterAction => 9,
-            Self::DescribeConfigs => 10,
-            Self::AlterConfigs => 11,
-            Self::IdempotentWrite => 12,
-        }
-    }
-}
-
 /// What it is done to.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Resource<'a> {
@@ -61,53 +37,215 @@ pub(crate) enum Resource<'a> {
     TransactionalId(&'a str),
 }
 
-impl Resource<'_> {
-    /// What can be done to a resource of the kind (Kafka's `AclEntry.supportedOperations`).
-    fn operations(&self) -> &'static [Operation] {
-        use Operation::*;
+impl<'a> Resource<'a> {
+    fn kind(self) -> ResourceKind {
         match self {
-            Self::Topic(_) => &[Read, Write, Create, Delete, Alter, Describe, DescribeConfigs, AlterConfigs],
-            Self::Cluster => {
-                &[Create, Alter, Describe, ClusterAction, DescribeConfigs, AlterConfigs, IdempotentWrite]
-            }
-            Self::Group(_) => &[Read, Delete, Describe, DescribeConfigs, AlterConfigs],
-            Self::TransactionalId(_) => &[Write, Describe],
+            Self::Cluster => ResourceKind::Cluster,
+            Self::Topic(_) => ResourceKind::Topic,
+            Self::Group(_) => ResourceKind::Group,
+            Self::TransactionalId(_) => ResourceKind::TransactionalId,
+        }
+    }
+
+    fn name(self) -> &'a str {
+        match self {
+            Self::Cluster => CLUSTER_NAME,
+            Self::Topic(name) | Self::Group(name) | Self::TransactionalId(name) => name,
         }
     }
 }
 
-/// Whether the principal may do it.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Decision {
-    Allowed,
-    #[expect(dead_code, reason = "rules come with users and ACLs; every API answers a refusal already")]
-    Denied,
+/// What can be done to resources of a kind (Kafka's `AclEntry.supportedOperations`).
+pub(crate) fn operations(kind: ResourceKind) -> &'static [Operation] {
+    use Operation::*;
+    match kind {
+        ResourceKind::Topic => &[Read, Write, Create, Delete, Alter, Describe, DescribeConfigs, AlterConfigs],
+        ResourceKind::Cluster => {
+            &[Create, Alter, Describe, ClusterAction, DescribeConfigs, AlterConfigs, IdempotentWrite]
+        }
+        ResourceKind::Group => &[Read, Delete, Describe, DescribeConfigs, AlterConfigs],
+        ResourceKind::TransactionalId => &[Write, Describe],
+    }
 }
 
-/// Decides one operation on one resource.
-pub(crate) fn authorize(_principal: &Principal, _operation: Operation, _resource: Resource<'_>) -> Decision {
-    Decision::Allowed
+/// `AclOperation.code` of the Java client.
+pub(crate) fn operation_code(operation: Operation) -> i8 {
+    match operation {
+        Operation::All => 2,
+        Operation::Read => 3,
+        Operation::Write => 4,
+        Operation::Create => 5,
+        Operation::Delete => 6,
+        Operation::Alter => 7,
+        Operation::Describe => 8,
+        Operation::ClusterAction => 9,
+        Operation::DescribeConfigs => 10,
+        Operation::AlterConfigs => 11,
+        Operation::IdempotentWrite => 12,
+    }
 }
 
-/// All that the principal may do to a resource, one bit per operation.
-pub(crate) fn authorized_operations(principal: &Principal, resource: Resource<'_>) -> i32 {
-    let allowed = resource
-        .operations()
-        .iter()
-        .filter(|operation| authorize(principal, **operation, resource) == Decision::Allowed);
-    allowed.fold(0, |bits, operation| bits | 1 << operation.code())
+/// What one client may do, by the rules of one moment.
+#[derive(Clone, Debug, Default)]
+pub(crate) struct Rights {
+    /// `None`: everything.
+    judge: Option<Arc<Judge>>,
+}
+
+#[derive(Debug)]
+struct Judge {
+    access: Arc<Access>,
+    without_rules: WithoutRules,
+    /// As rules name it.
+    principal: String,
+    host: String,
+}
+
+impl PartialEq for Rights {
+    /// True only if both allow the same for certain.
+    fn eq(&self, other: &Self) -> bool {
+        match (&self.judge, &other.judge) {
+            (None, None) => true,
+            (Some(one), Some(other)) => {
+                Arc::ptr_eq(&one.access, &other.access)
+                    && (&one.principal, &one.host) == (&other.principal, &other.host)
+            }
+            _ => false,
+        }
+    }
+}
+
+impl Eq for Rights {}
+
+impl Rights {
+    /// Those of a principal whose requests come from `host`.
+    pub(crate) fn new(
+        authorizer: &Authorizer,
+        access: Arc<Access>,
+        principal: &Principal,
+        host: String,
+    ) -> Self {
+        let principal = format!("User:{}", principal.name);
+        if authorizer.is_super_user(&principal) {
+            return Self::default();
+        }
+        let without_rules = authorizer.without_rules;
+        Self { judge: Some(Arc::new(Judge { access, without_rules, principal, host })) }
+    }
+
+    pub(crate) fn allow(&self, operation: Operation, resource: Resource<'_>) -> bool {
+        self.judge.as_ref().is_none_or(|judge| {
+            let decision = judge.decide(operation, resource.kind(), resource.name());
+            decision == AclDecision::Allowed
+                || (decision == AclDecision::NoRule && judge.without_rules == WithoutRules::Allow)
+        })
+    }
+
+    /// Whether there is any resource of the kind that the operation is allowed on (Kafka's
+    /// `Authorizer.authorizeByResourceType`).
+    pub(crate) fn allow_any(&self, operation: Operation, kind: ResourceKind) -> bool {
+        self.judge.as_ref().is_none_or(|judge| {
+            let Judge { access, principal, host, .. } = &**judge;
+            let is_free = judge.without_rules == WithoutRules::Allow
+                && judge.decide(operation, kind, "") == AclDecision::NoRule;
+            is_free || access.acls.allows_any(principal, host, operation, kind)
+        })
+    }
+
+    /// All that is allowed on a resource, one bit per operation.
+    pub(crate) fn allowed_operations(&self, resource: Resource<'_>) -> i32 {
+        let allowed = operations(resource.kind()).iter().filter(|one| self.allow(**one, resource));
+        allowed.fold(0, |bits, operation| bits | 1 << operation_code(*operation))
+    }
+}
+
+impl Judge {
+    fn decide(&self, operation: Operation, kind: ResourceKind, name: &str) -> AclDecision {
+        self.access.acls.decide(&self.principal, &self.host, operation, kind, name)
+    }
 }
 
 #[cfg(test)]
 mod tests {
+    use strandline_storage::access::{AclBinding, PatternKind, Permission};
+
     use super::*;
 
+    const EVERYBODY: &str = "User:*";
+
+    fn rule(kind: ResourceKind, name: &str, operation: Operation, permission: Permission) -> AclBinding {
+        AclBinding {
+            resource_kind: kind,
+            pattern_kind: PatternKind::Literal,
+            resource_name: name.to_owned(),
+            principal: EVERYBODY.to_owned(),
+            host: "*".to_owned(),
+            operation,
+            permission,
+        }
+    }
+
+    fn rights(without_rules: WithoutRules, rules: &[AclBinding]) -> Rights {
+        let mut access = Access::default();
+        for rule in rules {
+            access.acls.insert(rule);
+        }
+        let authorizer = Authorizer { super_users: vec!["root".to_owned()], without_rules };
+        let principal = Principal { name: "alice".to_owned() };
+        Rights::new(&authorizer, Arc::new(access), &principal, "127.0.0.1".to_owned())
+    }
+
     #[test]
-    fn without_rules_all_operations_of_a_kind_are_allowed() {
-        let bits = |resource| authorized_operations(&Principal::anonymous(), resource);
+    fn without_an_authorizer_all_operations_of_a_kind_are_allowed() {
+        let bits = |resource| Rights::default().allowed_operations(resource);
         // What Apache Kafka 4.1 answers without an authorizer.
         assert_eq!(bits(Resource::Topic("t")), 3576);
         assert_eq!(bits(Resource::Cluster), 8096);
         assert_eq!(bits(Resource::Group("g")), 3400);
+    }
+
+    #[test]
+    fn without_rules_nothing_is_allowed_unless_the_setting_says_so() {
+        let refused = rights(WithoutRules::Refuse, &[]);
+        assert!(!refused.allow(Operation::Read, Resource::Topic("t")));
+        assert!(!refused.allow_any(Operation::Write, ResourceKind::Topic));
+        let allowed = rights(WithoutRules::Allow, &[]);
+        assert!(allowed.allow(Operation::Read, Resource::Topic("t")));
+        assert!(allowed.allow_any(Operation::Write, ResourceKind::Topic));
+    }
+
+    #[test]
+    fn a_rule_on_one_topic_closes_it_and_leaves_others_open() {
+        let read = rule(ResourceKind::Topic, "t", Operation::Read, Permission::Allow);
+        let rights = rights(WithoutRules::Allow, &[read]);
+        assert!(rights.allow(Operation::Read, Resource::Topic("t")));
+        assert!(!rights.allow(Operation::Write, Resource::Topic("t")));
+        assert!(rights.allow(Operation::Write, Resource::Topic("u")));
+        let deny = rule(ResourceKind::Topic, "*", Operation::Write, Permission::Deny);
+        assert!(!self::rights(WithoutRules::Allow, &[deny]).allow_any(Operation::Write, ResourceKind::Topic));
+    }
+
+    #[test]
+    fn super_users_may_do_what_is_denied_to_everybody() {
+        let mut access = Access::default();
+        access.acls.insert(&rule(ResourceKind::Topic, "*", Operation::All, Permission::Deny));
+        let authorizer =
+            Authorizer { super_users: vec!["root".to_owned()], without_rules: WithoutRules::Refuse };
+        let access = Arc::new(access);
+        let allow = |name: &str| {
+            let principal = Principal { name: name.to_owned() };
+            let rights = Rights::new(&authorizer, access.clone(), &principal, "127.0.0.1".to_owned());
+            rights.allow(Operation::Read, Resource::Topic("t"))
+        };
+        assert!(allow("root") && !allow("alice"));
+    }
+
+    #[test]
+    fn operations_have_a_bit_each_for_what_is_allowed() {
+        let read = rule(ResourceKind::Group, "g", Operation::Read, Permission::Allow);
+        let rights = rights(WithoutRules::Refuse, &[read]);
+        // Read, and Describe because of it.
+        assert_eq!(rights.allowed_operations(Resource::Group("g")), 1 << 3 | 1 << 8);
+        assert_eq!(rights.allowed_operations(Resource::Group("h")), 0);
     }
 }

@@ -232,6 +232,11 @@ impl Reader {
         }
         let Some(length) = self.next_length(socket).await? else { return Ok(None) };
         tokio::select! {
+            () = self.connection.mute.over(self.gateway.clock()) => (),
+            () = self.items.closed() => return Ok(None),
+            () = self.gateway.drained() => return Ok(None),
+        }
+        tokio::select! {
             read = self.read_frame(socket, length) => read.map(Some),
             () = self.items.closed() => Ok(None),
         }

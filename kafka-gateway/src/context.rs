@@ -18,7 +18,7 @@ use tokio::sync::watch;
 use uuid::Uuid;
 
 use crate::authentication::Authenticator;
-use crate::authorize::{Decision, Operation, Principal, Resource, authorize, authorized_operations};
+use crate::authorize::{Operation, Principal, Resource, Rights};
 use crate::error_code::{ErrorCode, NONE};
 use crate::fetch_session::FetchSessions;
 use crate::group::coordinator::GroupCoordinator;
@@ -26,6 +26,7 @@ use crate::group::coordinator::Request;
 use crate::group::{GroupError, Reply};
 use crate::listener::ListenerSettings;
 use crate::memory::MemoryBudget;
+use crate::quota::{ClientQuotas, Mute};
 use crate::settings::GatewaySettings;
 use crate::transaction::coordinator::TransactionCoordinator;
 
@@ -43,6 +44,7 @@ pub(crate) struct Gateway {
     pub(crate) groups: Arc<GroupCoordinator>,
     pub(crate) fetch_sessions: FetchSessions,
     pub(crate) transactions: TransactionCoordinator,
+    pub(crate) quotas: ClientQuotas,
     /// For large request frames.
     pub(crate) request_memory: Arc<MemoryBudget>,
     /// For Fetch answers.
@@ -62,6 +64,7 @@ impl Gateway {
             groups: Arc::new(groups),
             fetch_sessions: FetchSessions::new(log.seams().clone()),
             transactions: TransactionCoordinator::new(log.clone(), &settings),
+            quotas: ClientQuotas::default(),
             request_memory: budget(settings.request_bytes_max),
             response_memory: budget(settings.response_bytes_max),
             authenticator: Authenticator::new(log.seams().rng.as_ref()),
@@ -120,6 +123,7 @@ pub(crate) struct Connection {
     /// The address on this side that the client connected to.
     pub(crate) local: SocketAddr,
     pub(crate) peer: SocketAddr,
+    pub(crate) mute: Mute,
     pub(crate) listener: Arc<ListenerSettings>,
     /// True once no more requests are read.
     ending: watch::Sender<bool>,
@@ -129,7 +133,8 @@ impl Connection {
     /// Of a socket with these ends.
     pub(crate) fn new(principal: Principal, ends: Ends, listener: Arc<ListenerSettings>) -> Self {
         let Ends { local, peer } = ends;
-        Self { principal, local, peer, listener, ending: watch::Sender::new(false) }
+        let (mute, ending) = (Mute::default(), watch::Sender::new(false));
+        Self { principal, local, peer, mute, listener, ending }
     }
 
     /// Says that no more requests are read: the client has gone or broke the protocol.
@@ -145,12 +150,21 @@ pub(crate) struct Context {
     pub(crate) connection: Arc<Connection>,
     pub(crate) version: i16,
     pub(crate) client_id: Option<String>,
+    pub(crate) rights: Rights,
     first_error: Arc<AtomicI16>,
 }
 
 impl Context {
     pub(crate) fn new(gateway: Arc<Gateway>, connection: Arc<Connection>, version: i16) -> Self {
-        Self { gateway, connection, version, client_id: None, first_error: Arc::new(AtomicI16::new(NONE)) }
+        let rights = match &gateway.settings.authorizer {
+            Some(authorizer) => {
+                let host = connection.peer.ip().to_canonical().to_string();
+                Rights::new(authorizer, gateway.log.access(), &connection.principal, host)
+            }
+            None => Rights::default(),
+        };
+        let first_error = Arc::new(AtomicI16::new(NONE));
+        Self { gateway, connection, version, client_id: None, rights, first_error }
     }
 
     pub(crate) fn with_client_id(self, client_id: Option<String>) -> Self {
@@ -202,17 +216,24 @@ impl Context {
         self.first_error.load(Ordering::Relaxed)
     }
 
+    /// Whether the client may do this, for what is left out of an answer otherwise.
+    pub(crate) fn may(&self, operation: Operation, resource: Resource<'_>) -> bool {
+        self.rights.allow(operation, resource)
+    }
+
     /// Whether the client may do this; otherwise the error that says so for the kind of resource.
     pub(crate) fn authorize(&self, operation: Operation, resource: Resource<'_>) -> Result<(), ErrorCode> {
-        match authorize(&self.connection.principal, operation, resource) {
-            Decision::Allowed => Ok(()),
-            Decision::Denied => Err(match resource {
-                Resource::Cluster => ErrorCode::ClusterAuthorizationFailed,
-                Resource::Topic(_) => ErrorCode::TopicAuthorizationFailed,
-                Resource::Group(_) => ErrorCode::GroupAuthorizationFailed,
-                Resource::TransactionalId(_) => ErrorCode::TransactionalIdAuthorizationFailed,
-            }),
+        if self.may(operation, resource) {
+            return Ok(());
         }
+        let (principal, peer) = (&self.connection.principal.name, self.connection.peer);
+        tracing::debug!(%principal, %peer, ?operation, ?resource, "not authorized");
+        Err(match resource {
+            Resource::Cluster => ErrorCode::ClusterAuthorizationFailed,
+            Resource::Topic(_) => ErrorCode::TopicAuthorizationFailed,
+            Resource::Group(_) => ErrorCode::GroupAuthorizationFailed,
+            Resource::TransactionalId(_) => ErrorCode::TransactionalIdAuthorizationFailed,
+        })
     }
 
     /// The same, with a sentence for the person who asked.
@@ -242,7 +263,7 @@ impl Context {
 
     /// All that the client may do to a resource, one bit per operation.
     pub(crate) fn authorized_operations(&self, resource: Resource<'_>) -> i32 {
-        authorized_operations(&self.connection.principal, resource)
+        self.rights.allowed_operations(resource)
     }
 
     /// The host and port that this client is told to connect to: those of the listener that it came

@@ -4,6 +4,7 @@
 //! Invariant: no other file of the project knows a code. Names and numbers follow
 //! `org.apache.kafka.common.protocol.Errors`.
 
+use strandline_storage::access::AccessError;
 use strandline_storage::format::BatchErrorKind;
 use strandline_storage::log::{
     AddPartitionsError, AppendError, CommitOffsetError, CreateTopicError, EndTransactionError, FetchError,
@@ -81,6 +82,7 @@ pub(crate) enum ErrorCode {
     ProducerFenced = 90,
     ResourceNotFound = 91,
     DuplicateResource = 92,
+    UnacceptableCredential = 93,
     UnknownTopicId = 100,
     InconsistentTopicId = 103,
     TransactionalIdNotFound = 105,
@@ -128,6 +130,21 @@ impl From<&WriteError> for ErrorCode {
             | WriteError::Reopening { .. }
             | WriteError::Failed { .. }
             | WriteError::Fenced { .. } => Self::KafkaStorageError,
+        }
+    }
+}
+
+impl From<&AccessError> for ErrorCode {
+    fn from(error: &AccessError) -> Self {
+        match error {
+            AccessError::TooMany { .. } | AccessError::TooLarge { .. } => Self::PolicyViolation,
+            AccessError::NameLength { .. }
+            | AccessError::Nul { .. }
+            | AccessError::NoEntity
+            | AccessError::QuotaValue { .. } => Self::InvalidRequest,
+            AccessError::Credential { .. } | AccessError::TwoCredentials { .. } => {
+                Self::UnacceptableCredential
+            }
         }
     }
 }

@@ -22,6 +22,7 @@ mod guard;
 mod listener;
 mod memory;
 mod pattern;
+mod quota;
 mod server;
 mod settings;
 mod telemetry;

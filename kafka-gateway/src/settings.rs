@@ -2,6 +2,8 @@
 
 use std::time::Duration;
 
+use strandline_storage::access::Authorizer;
+
 /// Whether a Metadata request may create the topics that it names.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum AutoCreate {
@@ -13,6 +15,8 @@ pub enum AutoCreate {
 #[derive(Clone, Debug)]
 pub struct GatewaySettings {
     pub node_id: i32,
+    /// `None`: everybody may do everything, and there are no rules.
+    pub authorizer: Option<Authorizer>,
     pub auto_create_topics: AutoCreate,
     /// Partitions of a topic whose creator does not say how many.
     pub num_partitions_default: i32,
@@ -85,6 +89,7 @@ impl Default for GatewaySettings {
     fn default() -> Self {
         Self {
             node_id: 0,
+            authorizer: None,
             auto_create_topics: AutoCreate::Enabled,
             num_partitions_default: 1,
             group_initial_rebalance_delay: Duration::from_secs(3),

@@ -46,6 +46,11 @@ pub(crate) fn fetched(records: u64, bytes: u64) {
     counter!("strandline_kafka_fetched_bytes_total").increment(bytes);
 }
 
+/// One answer whose client has to wait, because it is over the quota of this key.
+pub(crate) fn throttled(quota: &'static str) {
+    counter!("strandline_kafka_throttled_total", "quota" => quota).increment(1);
+}
+
 /// One lookup of an offset by time.
 pub(crate) fn looked_up_time() {
     counter!("strandline_kafka_time_lookups_total").increment(1);

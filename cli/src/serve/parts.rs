@@ -6,6 +6,7 @@ use metrics_exporter_prometheus::PrometheusHandle;
 use strandline_engine::{Engine, EngineSettings, Inference};
 use strandline_kafka_gateway::{AutoCreate, GatewaySettings, Listener};
 use strandline_pgwire_server::PgSettings;
+use strandline_storage::access::{Authorizer, WithoutRules};
 use strandline_storage::log::Log;
 use strandline_storage::seam::Seams;
 use tokio::net::TcpListener;
@@ -15,7 +16,7 @@ use super::advertised::{self, Advertised};
 use super::readiness::Readiness;
 use super::shutdown::Stop;
 use super::{demo, http};
-use crate::config::Config;
+use crate::config::{Auth, Config};
 use crate::failure::Failure;
 
 /// Histograms are folded this often when nobody asks for them.
@@ -118,6 +119,7 @@ fn gateway_settings(config: &Config) -> GatewaySettings {
     let kafka = &config.kafka;
     let auto_create = if kafka.auto_create_topics { AutoCreate::Enabled } else { AutoCreate::Disabled };
     GatewaySettings {
+        authorizer: authorizer(config),
         auto_create_topics: auto_create,
         num_partitions_default: kafka.default_partitions,
         group_initial_rebalance_delay: kafka.group_initial_rebalance_delay.0,
@@ -131,6 +133,14 @@ fn gateway_settings(config: &Config) -> GatewaySettings {
         transactional_id_expiration: kafka.transactional_id_expiration.0,
         ..GatewaySettings::default()
     }
+}
+
+/// Rules hold where users prove who they are.
+fn authorizer(config: &Config) -> Option<Authorizer> {
+    let without_rules =
+        if config.auth_allow_without_rules { WithoutRules::Allow } else { WithoutRules::Refuse };
+    let super_users = config.auth_super_users.0.clone();
+    (config.auth == Auth::Required).then_some(Authorizer { super_users, without_rules })
 }
 
 fn engine_settings(config: &Config) -> EngineSettings {

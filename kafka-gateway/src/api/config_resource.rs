@@ -16,6 +16,10 @@ use crate::error_code::ErrorCode;
 pub(super) const TOPIC: i8 = 2;
 pub(super) const BROKER: i8 = 4;
 pub(super) const GROUP: i8 = 32;
+/// Kinds that Kafka has and this broker does not: the loggers of a broker, and subscriptions to metrics of
+/// clients. They are the cluster's, so that who may not see its configs is told no more.
+const BROKER_LOGGER: i8 = 8;
+const CLIENT_METRICS: i8 = 16;
 
 /// The requests have no timeout of their own.
 const TIMEOUT_MS: i32 = 30_000;
@@ -72,8 +76,18 @@ async fn alter(context: &Context, alteration: Alteration, mode: Mode) -> Result<
         TOPIC => alter_topic(context, name, changes, mode).await,
         BROKER => Err(refuse_broker(context, name)),
         GROUP => Err(refuse_group(context, name)),
-        other => Err((ErrorCode::InvalidRequest, format!("resource type {other} is not supported"))),
+        other => Err(refuse_unsupported(context, Operation::AlterConfigs, other)),
     }
+}
+
+/// The refusal of a kind of resource that has no configs here.
+pub(super) fn refuse_unsupported(context: &Context, operation: Operation, kind: i8) -> Refusal {
+    let allowed = match kind {
+        BROKER_LOGGER | CLIENT_METRICS => context.check_authorized(operation, Resource::Cluster),
+        _ => Ok(()),
+    };
+    let unsupported = || (ErrorCode::InvalidRequest, format!("resource type {kind} is not supported"));
+    allowed.err().unwrap_or_else(unsupported)
 }
 
 async fn alter_topic(

@@ -3,7 +3,8 @@
 //!
 //! # Behavior
 //! - A group that does not exist, and one of the classic protocol, is GROUP_ID_NOT_FOUND.
-//! - Topics that were deleted meanwhile, and those that the client may not describe, are left out.
+//! - Topics that were deleted meanwhile are left out. A group in which a member has, or is to have, a topic
+//!   that the client may not describe is TOPIC_AUTHORIZATION_FAILED.
 //!
 //! # Version notes
 //! - 1: the type of a member, which is always 1: it speaks the consumer protocol.
@@ -39,12 +40,14 @@ pub(super) async fn answer(
 fn describe(context: &Context, snapshot: &Snapshot, id: GroupId, asked: AskedOperations) -> DescribedGroup {
     let allowed = context.authorize(Operation::Describe, Resource::Group(&id));
     let found = allowed.map(|()| context.gateway.groups.describe(&id));
-    let response = DescribedGroup::default()
-        .with_group_id(id.clone())
-        .with_authorized_operations(authorized_operations(context, &id, asked));
+    let response = DescribedGroup::default().with_group_id(id.clone());
     match found {
         Err(error) => response.with_error_code(context.code(error)),
-        Ok(Some(Description::Consumer(group))) => with_group(context, snapshot, response, group),
+        Ok(Some(Description::Consumer(group))) if shows_hidden_topic(context, snapshot, &group) => response
+            .with_error_code(context.code(ErrorCode::TopicAuthorizationFailed))
+            .with_error_message(Some(text("the group has topics that the client may not describe"))),
+        Ok(Some(Description::Consumer(group))) => with_group(context, snapshot, response, group)
+            .with_authorized_operations(authorized_operations(context, &id, asked)),
         Ok(found) => {
             let reason = if found.is_some() { "is not a consumer group" } else { "not found" };
             response
@@ -52,6 +55,15 @@ fn describe(context: &Context, snapshot: &Snapshot, id: GroupId, asked: AskedOpe
                 .with_error_message(Some(text(format!("group {} {reason}", &*id))))
         }
     }
+}
+
+fn shows_hidden_topic(context: &Context, snapshot: &Snapshot, group: &ConsumerDescription) -> bool {
+    let partitions = group.members.iter().flat_map(|member| [&member.assigned, &member.target]);
+    let mut topics = partitions.flat_map(|partitions| partitions.by_topic().map(|(id, _)| id));
+    topics.any(|id| {
+        let topic = snapshot.topic_by_id(id);
+        topic.is_some_and(|topic| !context.may(Operation::Describe, Resource::Topic(&topic.name)))
+    })
 }
 
 fn with_group(
@@ -80,15 +92,14 @@ fn described(context: &Context, snapshot: &Snapshot, member: DescribedConsumer) 
         .with_client_host(text(member.client_host))
         .with_subscribed_topic_names(topics.collect())
         .with_subscribed_topic_regex(Some(text(member.subscribed_regex.unwrap_or_default())))
-        .with_assignment(assignment(context, snapshot, &member.assigned))
-        .with_target_assignment(assignment(context, snapshot, &member.target));
+        .with_assignment(assignment(snapshot, &member.assigned))
+        .with_target_assignment(assignment(snapshot, &member.target));
     if context.version < MEMBER_TYPE_SINCE { response } else { response.with_member_type(CONSUMER_MEMBER) }
 }
 
-fn assignment(context: &Context, snapshot: &Snapshot, partitions: &Partitions) -> Assignment {
+fn assignment(snapshot: &Snapshot, partitions: &Partitions) -> Assignment {
     let topics = partitions.by_topic().filter_map(|(id, partitions)| {
         let topic = snapshot.topic_by_id(id)?;
-        context.authorize(Operation::Describe, Resource::Topic(&topic.name)).ok()?;
         let response = TopicPartitions::default()
             .with_topic_id(id.as_uuid())
             .with_topic_name(TopicName(text(topic.name.clone())))

@@ -3,7 +3,8 @@
 //! # Behavior
 //! - Epoch 0 joins, -1 leaves, -2 leaves as a static member that comes back. The answer has the
 //!   assignment when it changed, or when the member said all of itself.
-//! - A topic that the client may not describe is TOPIC_AUTHORIZATION_FAILED.
+//! - A topic that is named and that the client may not describe is TOPIC_AUTHORIZATION_FAILED. A regular
+//!   expression does not find it.
 //! - A group with members of the classic protocol is GROUP_ID_NOT_FOUND.
 //!
 //! # Version notes
@@ -74,6 +75,7 @@ fn beat(context: &Context, request: &ConsumerGroupHeartbeatRequest) -> Beat {
         subscribed_regex: request.subscribed_topic_regex.as_ref().map(ToString::to_string),
         assignor: request.server_assignor.as_ref().map(ToString::to_string),
         owned: request.topic_partitions.as_deref().map(owned),
+        rights: context.rights.clone(),
     }
 }
 

@@ -6,6 +6,8 @@
 //! - Any replication factor of 1 or more, or -1, is accepted and echoed: the object store
 //!   replicates, whatever the number (Apache Kafka refuses more than it has brokers).
 //! - A manual assignment must give every partition to this broker, from partition 0 on.
+//! - It takes Create on the cluster or on the topic. Who may not describe the configs of the topic is told
+//!   neither them nor the counts.
 //! - `validate_only` runs the same checks and creates nothing.
 //!
 //! # Version notes
@@ -25,6 +27,7 @@ use strandline_storage::log::{ConfigEntry, CreateTopic, CreateTopicError, TopicC
 use uuid::Uuid;
 
 use super::describe_configs::config_source;
+use super::metadata::check_may_create;
 use crate::authorize::{Operation, Resource};
 use crate::context::{Context, Refusal};
 use crate::error_code::ErrorCode;
@@ -32,6 +35,7 @@ use crate::error_code::ErrorCode;
 /// Topics of one request that are created at the same time: they share commits.
 const CREATED_AT_ONCE: usize = 16;
 const DEFAULT: i32 = -1;
+const CONFIGS_SINCE: i16 = 5;
 
 /// What was created, or would have been.
 struct Created {
@@ -57,7 +61,7 @@ pub(super) async fn answer(context: Context, request: CreateTopicsRequest) -> Cr
             false => create_in_time(context, &topic, mode, timeout_ms).await,
         };
         match created {
-            Ok(created) => accepted(&topic, created),
+            Ok(created) => accepted(context, &topic, created),
             Err(refusal) => refused(context, &topic, refusal),
         }
     });
@@ -89,11 +93,18 @@ fn duplicate_names(topics: &[CreatableTopic]) -> BTreeSet<TopicName> {
     topics.iter().filter(|topic| !seen.insert(&topic.name)).map(|topic| topic.name.clone()).collect()
 }
 
-fn accepted(topic: &CreatableTopic, created: Created) -> CreatableTopicResult {
-    CreatableTopicResult::default()
+fn accepted(context: &Context, topic: &CreatableTopic, created: Created) -> CreatableTopicResult {
+    let result = CreatableTopicResult::default()
         .with_name(topic.name.clone())
         .with_topic_id(created.topic_id)
-        .with_error_message(None)
+        .with_error_message(None);
+    if !context.may(Operation::DescribeConfigs, Resource::Topic(&topic.name)) {
+        let code = ErrorCode::TopicAuthorizationFailed.wire();
+        let result =
+            if context.version < CONFIGS_SINCE { result } else { result.with_topic_config_error_code(code) };
+        return result.with_configs(Some(Vec::new()));
+    }
+    result
         .with_num_partitions(created.partitions)
         .with_replication_factor(created.replication_factor)
         .with_configs(Some(created.configs.into_iter().map(describe).collect()))
@@ -117,7 +128,7 @@ fn refused(context: &Context, topic: &CreatableTopic, (error, reason): Refusal) 
 }
 
 async fn create_one(context: &Context, topic: &CreatableTopic, mode: Mode) -> Result<Created, Refusal> {
-    context.check_authorized(Operation::Create, Resource::Topic(&topic.name))?;
+    check_may_create(context, &topic.name).map_err(|error| (error, "not authorized".to_owned()))?;
     let partitions = partition_count(context, topic)?;
     let create = CreateTopic { name: topic.name.to_string(), partitions, configs: configs(topic)? };
     let (topic_id, config) = match mode {

@@ -5,6 +5,9 @@
 //!   offsets and producer state go with it, and fetches that wait for it are woken.
 //! - A topic that is named twice, be it once by name and once by id, is INVALID_REQUEST: it stays, and is
 //!   answered once.
+//! - It takes Delete on the cluster or on the topic. Without, the answer names the topic as the request does,
+//!   and gives the name of one that was named by its id only to those who may describe it. Whether a name and an
+//!   id are of one topic is not told either.
 //!
 //! # Version notes
 //! - 6 names topics by name or by id, one of the two; an unknown id is UNKNOWN_TOPIC_ID.
@@ -41,10 +44,11 @@ pub(super) async fn answer(context: Context, request: DeleteTopicsRequest) -> De
     };
     let (context, snapshot) = (&context, &context.log().snapshot());
     let timeout_ms = request.timeout_ms;
-    let results = once_each(snapshot, topics).into_iter().map(async |(topic, mention)| match mention {
-        Mention::Only => delete_one(context, snapshot, topic, timeout_ms).await,
-        Mention::OneOfMany => named(&topic).with_error_code(context.code(ErrorCode::InvalidRequest)),
-    });
+    let results =
+        once_each(context, snapshot, topics).into_iter().map(async |(topic, mention)| match mention {
+            Mention::Only => delete_one(context, snapshot, topic, timeout_ms).await,
+            Mention::OneOfMany => named(&topic).with_error_code(context.code(ErrorCode::InvalidRequest)),
+        });
     let responses = stream::iter(results).buffered(DELETED_AT_ONCE).collect().await;
     DeleteTopicsResponse::default().with_responses(responses)
 }
@@ -57,12 +61,16 @@ enum Mention {
 }
 
 /// The first mention of each topic. One that names no topic is always the only one.
-fn once_each(snapshot: &Snapshot, topics: Vec<DeleteTopicState>) -> Vec<(DeleteTopicState, Mention)> {
+fn once_each(
+    context: &Context,
+    snapshot: &Snapshot,
+    topics: Vec<DeleteTopicState>,
+) -> Vec<(DeleteTopicState, Mention)> {
     let mut places = BTreeMap::new();
     let mut mentions: Vec<(DeleteTopicState, Mention)> = Vec::with_capacity(topics.len());
     for topic in topics {
         let place = mentions.len();
-        let first = key(snapshot, &topic).map_or(place, |key| *places.entry(key).or_insert(place));
+        let first = key(context, snapshot, &topic).map_or(place, |key| *places.entry(key).or_insert(place));
         match mentions.get_mut(first) {
             Some((_, mention)) => *mention = Mention::OneOfMany,
             None => mentions.push((topic, Mention::Only)),
@@ -72,12 +80,41 @@ fn once_each(snapshot: &Snapshot, topics: Vec<DeleteTopicState>) -> Vec<(DeleteT
 }
 
 /// The same for all mentions of one topic, whether it exists or not.
-fn key(snapshot: &Snapshot, topic: &DeleteTopicState) -> Option<TopicKey> {
+fn key(context: &Context, snapshot: &Snapshot, topic: &DeleteTopicState) -> Option<TopicKey> {
+    let as_named = || topic.name.clone().map_or(TopicKey::Id(topic.topic_id), TopicKey::Name);
     match find(snapshot, topic) {
-        Ok(found) => Some(TopicKey::Id(found.id.as_uuid())),
+        Ok(found) if may_delete(context, &found.name) => Some(TopicKey::Id(found.id.as_uuid())),
         Err(ErrorCode::InvalidRequest) => None,
-        Err(_) => Some(topic.name.clone().map_or(TopicKey::Id(topic.topic_id), TopicKey::Name)),
+        Ok(_) | Err(_) => Some(as_named()),
     }
+}
+
+fn may_delete(context: &Context, name: &str) -> bool {
+    context.may(Operation::Delete, Resource::Cluster) || context.may(Operation::Delete, Resource::Topic(name))
+}
+
+/// The topic, if the client may delete it. The answer is completed with what it may know of it.
+fn find_deletable<'a>(
+    context: &Context,
+    snapshot: &'a Snapshot,
+    topic: &DeleteTopicState,
+    result: &mut DeletableTopicResult,
+) -> Result<&'a Topic, ErrorCode> {
+    if let Some(name) = topic.name.as_ref().filter(|_| topic.topic_id.is_nil())
+        && !may_delete(context, name)
+    {
+        context.authorize(Operation::Describe, Resource::Topic(name))?;
+    }
+    let found = find(snapshot, topic)?;
+    let is_deletable = may_delete(context, &found.name);
+    if is_deletable || context.may(Operation::Describe, Resource::Topic(&found.name)) {
+        result.name = Some(TopicName(StrBytes::from_string(found.name.clone())));
+    }
+    if !is_deletable {
+        context.authorize(Operation::Delete, Resource::Topic(&found.name))?;
+    }
+    result.topic_id = found.id.as_uuid();
+    Ok(found)
 }
 
 /// The answer as the request names the topic.
@@ -92,12 +129,8 @@ async fn delete_one(
     timeout_ms: i32,
 ) -> DeletableTopicResult {
     let mut result = named(&topic);
-    let deleted = match find(snapshot, &topic) {
-        Ok(topic) => {
-            result.name = Some(TopicName(StrBytes::from_string(topic.name.clone())));
-            result.topic_id = topic.id.as_uuid();
-            delete(context, topic, timeout_ms).await
-        }
+    let deleted = match find_deletable(context, snapshot, &topic, &mut result) {
+        Ok(found) => delete(context, found, timeout_ms).await,
         Err(error) => Err(error),
     };
     result.error_code = deleted.map_or_else(|error| context.code(error), |()| NONE);
@@ -118,7 +151,6 @@ fn find<'a>(snapshot: &'a Snapshot, named: &DeleteTopicState) -> Result<&'a Topi
 }
 
 async fn delete(context: &Context, topic: &Topic, timeout_ms: i32) -> Result<(), ErrorCode> {
-    context.authorize(Operation::Delete, Resource::Topic(&topic.name))?;
     match context.within(timeout_ms, context.log().delete_topic(topic.id)).await {
         Some(result) => result.map_err(|error| ErrorCode::from(&error)),
         None => Err(ErrorCode::RequestTimedOut),

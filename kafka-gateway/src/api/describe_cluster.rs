@@ -2,7 +2,8 @@
 //!
 //! # Behavior
 //! - One broker, which is the controller too.
-//! - Authorized operations are "not given" (the smallest 32-bit integer) unless they are asked for.
+//! - Everybody may ask. Authorized operations are "not given" (the smallest 32-bit integer) unless they are
+//!   asked for, and none for those who may not describe the cluster.
 //!
 //! # Version notes
 //! - 1: endpoint type; brokers (1) are described. Controllers (2) have no address of their own, which is
@@ -13,7 +14,7 @@ use kafka_protocol::messages::describe_cluster_response::DescribeClusterBroker;
 use kafka_protocol::messages::{DescribeClusterRequest, DescribeClusterResponse};
 use kafka_protocol::protocol::StrBytes;
 
-use crate::authorize::{Operation, Resource};
+use super::metadata::cluster_operations;
 use crate::context::Context;
 use crate::error_code::ErrorCode;
 
@@ -22,9 +23,8 @@ const CONTROLLERS: i8 = 2;
 const OPERATIONS_NOT_GIVEN: i32 = i32::MIN;
 
 pub(super) async fn answer(context: Context, request: DescribeClusterRequest) -> DescribeClusterResponse {
-    let allowed = context.authorize(Operation::Describe, Resource::Cluster);
     let checked = match request.endpoint_type {
-        BROKERS => allowed,
+        BROKERS => Ok(()),
         CONTROLLERS => Err(ErrorCode::MismatchedEndpointType),
         _ => Err(ErrorCode::UnsupportedEndpointType),
     };
@@ -32,7 +32,7 @@ pub(super) async fn answer(context: Context, request: DescribeClusterRequest) ->
         return DescribeClusterResponse::default().with_error_code(context.code(error));
     }
     let operations = match request.include_cluster_authorized_operations {
-        true => context.authorized_operations(Resource::Cluster),
+        true => cluster_operations(&context),
         false => OPERATIONS_NOT_GIVEN,
     };
     let (host, port) = context.advertised();

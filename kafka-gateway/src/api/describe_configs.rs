@@ -25,7 +25,7 @@ use kafka_protocol::messages::{DescribeConfigsRequest, DescribeConfigsResponse};
 use kafka_protocol::protocol::StrBytes;
 use strandline_storage::log::{ConfigEntry, ConfigKind, TopicConfig, topic_name};
 
-use super::config_resource::{BROKER, GROUP, TOPIC, check_broker, find_topic};
+use super::config_resource::{BROKER, GROUP, TOPIC, check_broker, find_topic, refuse_unsupported};
 use crate::authorize::{Operation, Resource};
 use crate::context::{Context, Refusal};
 use crate::error_code::ErrorCode;
@@ -115,7 +115,7 @@ fn describe(context: &Context, resource: &DescribeConfigsResource) -> Described 
             context.check_authorized(Operation::DescribeConfigs, Resource::Group(name))?;
             describe_group(context.settings(), name)
         }
-        other => Err((ErrorCode::InvalidRequest, format!("resource type {other} is not supported"))),
+        other => Err(refuse_unsupported(context, Operation::DescribeConfigs, other)),
     }
 }
 

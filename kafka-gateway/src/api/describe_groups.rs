@@ -14,7 +14,7 @@ use kafka_protocol::messages::{DescribeGroupsRequest, DescribeGroupsResponse, Gr
 use super::group_requests::{AskedOperations, authorized_operations, text};
 use crate::authorize::{Operation, Resource};
 use crate::context::Context;
-use crate::error_code::ErrorCode;
+use crate::error_code::{ErrorCode, NONE};
 use crate::group::classic::{ClassicDescription, DescribedMember};
 use crate::group::coordinator::Description;
 
@@ -33,22 +33,18 @@ fn describe(context: &Context, group_id: GroupId, asked: AskedOperations) -> Des
     let allowed = context.authorize(Operation::Describe, Resource::Group(&group_id));
     let found = allowed.map(|()| context.gateway.groups.describe(&group_id));
     let response = DescribedGroup::default().with_group_id(group_id.clone());
-    match found {
+    let response = match found {
         Err(error) => response.with_error_code(context.code(error)),
-        Ok(Some(Description::Classic(group))) => {
-            let operations = authorized_operations(context, &group_id, asked);
-            let response = with_group(context, response, group);
-            if context.version >= OPERATIONS_SINCE {
-                response.with_authorized_operations(operations)
-            } else {
-                response
-            }
-        }
+        Ok(Some(Description::Classic(group))) => with_group(context, response, group),
         Ok(None) => not_found(context, response, format!("group {} not found", &*group_id)),
         Ok(Some(Description::Consumer(_))) => {
             not_found(context, response, format!("group {} is not a classic group", &*group_id))
         }
+    };
+    if context.version < OPERATIONS_SINCE || response.error_code != NONE {
+        return response;
     }
+    response.with_authorized_operations(authorized_operations(context, &group_id, asked))
 }
 
 fn not_found(context: &Context, response: DescribedGroup, message: String) -> DescribedGroup {

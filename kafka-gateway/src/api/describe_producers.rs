@@ -41,8 +41,8 @@ fn describe(
     topic: &str,
     index: i32,
 ) -> Result<Vec<ProducerState>, Refusal> {
-    context.check_authorized(Operation::Read, Resource::Topic(topic))?;
     topic_name::validate(topic).map_err(|error| (ErrorCode::InvalidTopicException, error.to_string()))?;
+    context.check_authorized(Operation::Read, Resource::Topic(topic))?;
     let view = find_partition(snapshot, topic, index).ok().and_then(|id| snapshot.partition(id));
     let unknown = || (ErrorCode::UnknownTopicOrPartition, format!("\"{topic}\" has no partition {index}"));
     Ok(view.ok_or_else(unknown)?.producers().map(on_wire).collect())

@@ -58,7 +58,7 @@ fn topics(context: &Context, snapshot: &Snapshot, found: &TransactionalId) -> Ve
     let mut topics: BTreeMap<&str, Vec<i32>> = BTreeMap::new();
     for partition in &found.partitions {
         let Some(topic) = snapshot.topic_by_id(partition.topic_id) else { continue };
-        if context.authorize(Operation::Describe, Resource::Topic(&topic.name)).is_ok() {
+        if context.may(Operation::Describe, Resource::Topic(&topic.name)) {
             topics.entry(&topic.name).or_default().push(partition.partition);
         }
     }

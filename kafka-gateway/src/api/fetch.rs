@@ -11,6 +11,10 @@
 //! - A session that names topics by name answers UNKNOWN_TOPIC_OR_PARTITION once when the topic
 //!   behind the name has changed, so that its client looks where it stands. In one that names topics by
 //!   id, a topic that went is INCONSISTENT_TOPIC_ID.
+//! - A client that fetched more than its quota gets an empty answer with the time for which its connection
+//!   is not read from (KIP-219); its session stays as it was. What it gets otherwise counts, with the same
+//!   consequence. (Kafka holds back the answer with which it would be over it, and gives clients that ask for
+//!   much half of their quota at times.)
 //! - Memory for an answer is reserved from a budget of all connections, and given back as the
 //!   client reads it. A request that finds the budget low gets less than it asked for.
 //!
@@ -35,7 +39,7 @@ use super::{Answer, Begin, Running, decode};
 use crate::authorize::Operation;
 use crate::context::{Context, Gateway, TopicKey, check_leader_epoch, find_topic, partition_of};
 use crate::error_code::{ErrorCode, NONE};
-use crate::fetch_session::{Item, NO_SESSION, Opened, Position};
+use crate::fetch_session::{Item, NO_SESSION, Opened, Position, Ticket};
 use crate::memory::Memory;
 use crate::telemetry;
 
@@ -64,6 +68,10 @@ async fn answer(context: &Context, request: FetchRequest) -> Answer {
         Ok(opened) => opened,
         Err(error) => return refuse(context, ErrorCode::from(error)),
     };
+    let throttle_time_ms = context.check_fetched();
+    if throttle_time_ms > 0 {
+        return throttled(context, &opened, throttle_time_ms);
+    }
     let ids = find_partitions(&context.log().snapshot(), &mut opened.items);
     // Registered before the first look, so that no commit in between is missed.
     let mut changes = context.log().changes(&ids);
@@ -87,8 +95,17 @@ async fn answer(context: &Context, request: FetchRequest) -> Answer {
 
 /// The answer to a request that does not fit its session.
 fn refuse(context: &Context, error: ErrorCode) -> Answer {
-    let answer =
-        FetchAnswer { error_code: context.code(error), session_id: NO_SESSION, partitions: Vec::new() };
+    let answer = FetchAnswer { error_code: context.code(error), ..FetchAnswer::default() };
+    Answer { body: Some(encode(answer, context.version)), memory: None }
+}
+
+/// The answer to a client that is over its quota: nothing, and its session as it was.
+fn throttled(context: &Context, opened: &Opened, throttle_time_ms: i32) -> Answer {
+    let session_id = match opened.ticket {
+        Ticket::Continued { id, .. } => id,
+        Ticket::New(_) | Ticket::None => NO_SESSION,
+    };
+    let answer = FetchAnswer { throttle_time_ms, session_id, ..FetchAnswer::default() };
     Answer { body: Some(encode(answer, context.version)), memory: None }
 }
 
@@ -114,6 +131,7 @@ struct Limits {
 impl Limits {
     fn new(context: &Context, request: &FetchRequest) -> Self {
         let bytes_max = size(request.max_bytes).min(context.settings().fetch_bytes_max);
+        let bytes_max = bytes_max.min(context.fetched_bytes_max());
         Self {
             max_wait: std::time::Duration::from_millis(u64::try_from(request.max_wait_ms).unwrap_or(0)),
             bytes_min: size(request.min_bytes).min(bytes_max),
@@ -338,7 +356,9 @@ fn finish(context: &Context, opened: &Opened, found: Vec<PartitionAnswer>, memor
     let answered = topics.zip(found).zip(closed.included).filter(|(_, is_included)| *is_included);
     let partitions: Vec<(&TopicKey, PartitionAnswer)> = answered.map(|(one, _)| one).collect();
     count(&partitions);
-    let answer = FetchAnswer { error_code: NONE, session_id: closed.session_id, partitions };
+    let throttle_time_ms = context.charge_fetched(size_bytes(&partitions));
+    let answer =
+        FetchAnswer { throttle_time_ms, error_code: NONE, session_id: closed.session_id, partitions };
     Answer { body: Some(encode(answer, context.version)), memory: Some(memory) }
 }
 
@@ -346,6 +366,9 @@ fn count(partitions: &[(&TopicKey, PartitionAnswer)]) {
     let batches = partitions.iter().flat_map(|(_, one)| &one.batches);
     let headers = batches.filter_map(|batch| BatchHeader::parse(batch).ok());
     let records: u64 = headers.map(|header| u64::try_from(header.record_count).unwrap_or(0)).sum();
-    let bytes: usize = partitions.iter().map(|(_, one)| one.size_bytes()).sum();
-    telemetry::fetched(records, bytes as u64);
+    telemetry::fetched(records, size_bytes(partitions) as u64);
+}
+
+fn size_bytes(partitions: &[(&TopicKey, PartitionAnswer)]) -> usize {
+    partitions.iter().map(|(_, one)| one.size_bytes()).sum()
 }

@@ -25,7 +25,9 @@ const DIVERGING_EPOCH_BYTES: u32 = 13;
 const COPIED_BYTES_MAX: usize = 1024;
 
 /// What a Fetch is answered.
+#[derive(Default)]
 pub(super) struct FetchAnswer<'a> {
+    pub(super) throttle_time_ms: i32,
     pub(super) error_code: i16,
     pub(super) session_id: i32,
     /// Partitions of one topic that follow each other share an entry.
@@ -131,7 +133,7 @@ impl Encoder {
     }
 
     fn answer(&mut self, answer: FetchAnswer<'_>) {
-        self.pending.put_i32(0); // throttle time
+        self.pending.put_i32(answer.throttle_time_ms);
         if self.version >= SESSIONS_SINCE {
             self.pending.put_i16(answer.error_code);
             self.pending.put_i32(answer.session_id);
@@ -288,7 +290,7 @@ mod tests {
 
     fn answer<'a>(topic: &'a TopicKey, partitions: Vec<PartitionAnswer>) -> FetchAnswer<'a> {
         let partitions = partitions.into_iter().map(|one| (topic, one)).collect();
-        FetchAnswer { error_code: NONE, session_id: 5, partitions }
+        FetchAnswer { throttle_time_ms: 40, error_code: NONE, session_id: 5, partitions }
     }
 
     fn three_partitions() -> Vec<PartitionAnswer> {
@@ -316,6 +318,7 @@ mod tests {
             let response = decode(encode(answer(&key, three_partitions()), version), version);
             let [topic] = &response.responses[..] else { panic!("one entry: {response:?}") };
             assert_eq!(response.session_id, if version >= 7 { 5 } else { 0 });
+            assert_eq!(response.throttle_time_ms, 40);
             match key {
                 TopicKey::Name(name) => assert_eq!(topic.topic, name),
                 TopicKey::Id(id) => assert_eq!(topic.topic_id, id),

@@ -5,13 +5,10 @@ use std::time::Duration;
 
 use kafka_protocol::protocol::StrBytes;
 
-use crate::authorize::{Operation, Resource};
+use crate::authorize::Resource;
 use crate::context::Context;
 use crate::group::Caller;
 
-/// The operations that Kafka knows of groups, by their number in `AclOperation`.
-const OPERATIONS: [(Operation, u32); 3] =
-    [(Operation::Read, 3), (Operation::Delete, 6), (Operation::Describe, 8)];
 /// The client did not ask for them.
 const NOT_ASKED: i32 = i32::MIN;
 
@@ -29,12 +26,10 @@ pub(super) fn text(text: impl Into<String>) -> StrBytes {
 
 /// A bit for each operation that the client may do with a group.
 pub(super) fn authorized_operations(context: &Context, group_id: &str, asked: AskedOperations) -> i32 {
-    if asked == AskedOperations::No {
-        return NOT_ASKED;
+    match asked {
+        AskedOperations::Yes => context.authorized_operations(Resource::Group(group_id)),
+        AskedOperations::No => NOT_ASKED,
     }
-    let is_allowed = |operation| context.authorize(operation, Resource::Group(group_id)).is_ok();
-    let allowed = OPERATIONS.into_iter().filter(|(operation, _)| is_allowed(*operation));
-    allowed.fold(0, |bits, (_, number)| bits | 1 << number)
 }
 
 /// Whether the client asks for the operations that it may do.

@@ -5,6 +5,7 @@
 //! - With one: the next epoch of its producer id, which fences all producers before it, and a new
 //!   producer id when the epochs are used up. An open transaction is aborted first; where that takes
 //!   several shards, CONCURRENT_TRANSACTIONS until it is done.
+//! - Without a transactional id it takes IdempotentWrite on the cluster, or Write on any topic.
 //! - An empty transactional id is INVALID_REQUEST, a timeout that is not within 1 ms and the setting
 //!   INVALID_TRANSACTION_TIMEOUT.
 //!
@@ -16,6 +17,7 @@
 //! - 5 is the same here: the protocol that comes with transaction.version 2 is not served.
 
 use kafka_protocol::messages::{InitProducerIdRequest, InitProducerIdResponse};
+use strandline_storage::access::ResourceKind;
 use strandline_storage::format::Producer;
 
 use crate::authorize::{Operation, Resource};
@@ -56,7 +58,9 @@ async fn init(context: &Context, request: &InitProducerIdRequest) -> Result<Prod
 }
 
 async fn idempotent(context: &Context, request: &InitProducerIdRequest) -> Result<Producer, ErrorCode> {
-    context.authorize(Operation::IdempotentWrite, Resource::Cluster)?;
+    if !context.rights.allow_any(Operation::Write, ResourceKind::Topic) {
+        context.authorize(Operation::IdempotentWrite, Resource::Cluster)?;
+    }
     expected(request)?;
     let producer_id = context.gateway.next_producer_id().await;
     let producer_id = producer_id.map_err(|error| ErrorCode::from(&error))?;

@@ -1,7 +1,7 @@
 //! ListGroups (key 16): all groups, those that only have committed offsets included.
 //!
 //! # Behavior
-//! - Groups that the client may not describe are left out.
+//! - Groups that the client may not describe are left out, unless it may describe the cluster.
 //!
 //! # Version notes
 //! - 4: states, and a filter by them. 5: types ("classic" or "consumer"), and a filter by them.
@@ -20,10 +20,11 @@ const TYPE_SINCE: i16 = 5;
 pub(super) async fn answer(context: Context, request: ListGroupsRequest) -> ListGroupsResponse {
     let (states, types) = (Filter::new(&request.states_filter), Filter::new(&request.types_filter));
     let groups = context.gateway.groups.list().into_iter();
+    let sees_all = context.may(Operation::Describe, Resource::Cluster);
     let is_shown = |group: &Listed| {
         states.takes(group.state)
             && types.takes(group.group_type)
-            && context.authorize(Operation::Describe, Resource::Group(&group.group_id)).is_ok()
+            && (sees_all || context.may(Operation::Describe, Resource::Group(&group.group_id)))
     };
     let groups = groups.filter(is_shown).map(|group| listed(&context, group)).collect();
     ListGroupsResponse::default().with_groups(groups)

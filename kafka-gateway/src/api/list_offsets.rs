@@ -68,10 +68,13 @@ pub(super) async fn answer(context: Context, request: ListOffsetsRequest) -> Lis
     let mut refused = BTreeSet::new();
     let mut topics = Vec::with_capacity(request.topics.len());
     for topic in &request.topics {
+        let allowed = context.authorize(Operation::Describe, Resource::Topic(&topic.name));
         let mut partitions = Vec::with_capacity(topic.partitions.len());
         for requested in &topic.partitions {
             let place = (topic.name.as_str(), requested.partition_index);
-            let found = if counts.get(&place) == Some(&1) {
+            let found = if let Err(error) = allowed {
+                Err(error)
+            } else if counts.get(&place) == Some(&1) {
                 look_up(&context, &snapshot, &topic.name, requested, isolation).await
             } else if refused.insert(place) {
                 Err(ErrorCode::InvalidRequest)
@@ -124,7 +127,6 @@ async fn look_up(
     isolation: Isolation,
 ) -> Result<TimestampedOffset, ErrorCode> {
     let target = Target::new(requested.timestamp, context.version)?;
-    context.authorize(Operation::Describe, Resource::Topic(topic))?;
     let partition = find_partition(snapshot, topic, requested.partition_index)?;
     let view = snapshot.partition(partition).ok_or(ErrorCode::UnknownTopicOrPartition)?;
     check_leader_epoch(requested.current_leader_epoch, view.bounds().leader_epoch)?;

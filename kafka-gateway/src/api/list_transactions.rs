@@ -53,8 +53,7 @@ pub(super) async fn answer(context: Context, request: ListTransactionsRequest) -
     };
     let snapshot = context.log().snapshot();
     let is_listed = |found: &TransactionalId| {
-        filter.matches(found)
-            && context.authorize(Operation::Describe, Resource::TransactionalId(&found.name)).is_ok()
+        filter.matches(found) && context.may(Operation::Describe, Resource::TransactionalId(&found.name))
     };
     let listed = snapshot.transactional_ids().filter(|found| is_listed(found)).map(|found| {
         Listed::default()

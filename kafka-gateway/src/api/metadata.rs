@@ -5,6 +5,9 @@
 //!   the advertised one, or the one that the client connected to.
 //! - A topic that is named, does not exist and may be created is created with the default partition
 //!   count and answered at once. A name that is not allowed is INVALID_TOPIC_EXCEPTION.
+//! - Topics that the client may not describe are left out where all are asked for, and are
+//!   TOPIC_AUTHORIZATION_FAILED where they are named. To create one takes Create on the cluster or on the
+//!   topic, whether or not its name is allowed.
 //! - Authorized operations are "not given" (the smallest 32-bit integer) unless they are asked for.
 //!
 //! # Version notes
@@ -54,7 +57,7 @@ pub(super) async fn answer(context: Context, request: MetadataRequest) -> Metada
         topics.iter_mut().for_each(|topic| add_operations(&context, topic));
     }
     let cluster_operations = match request.include_cluster_authorized_operations {
-        true => context.authorized_operations(Resource::Cluster),
+        true => cluster_operations(&context),
         false => OPERATIONS_NOT_GIVEN,
     };
     let (host, port) = context.advertised();
@@ -69,6 +72,14 @@ pub(super) async fn answer(context: Context, request: MetadataRequest) -> Metada
         .with_controller_id(node_id.into())
         .with_topics(topics)
         .with_cluster_authorized_operations(cluster_operations)
+}
+
+/// All that the client may do to the cluster, which only those are told who may describe it.
+pub(super) fn cluster_operations(context: &Context) -> i32 {
+    match context.may(Operation::Describe, Resource::Cluster) {
+        true => context.authorized_operations(Resource::Cluster),
+        false => 0,
+    }
 }
 
 fn add_operations(context: &Context, topic: &mut MetadataResponseTopic) {
@@ -97,8 +108,7 @@ fn may_create(context: &Context, request: &MetadataRequest) -> AutoCreate {
 
 fn answer_all(context: &Context) -> Vec<MetadataResponseTopic> {
     let snapshot = context.log().snapshot();
-    let visible =
-        |topic: &&Arc<Topic>| context.authorize(Operation::Describe, Resource::Topic(&topic.name)).is_ok();
+    let visible = |topic: &&Arc<Topic>| context.may(Operation::Describe, Resource::Topic(&topic.name));
     snapshot.topics().filter(visible).map(|topic| describe(context, &snapshot, topic)).collect()
 }
 
@@ -116,12 +126,12 @@ async fn answer_one(
     requested: MetadataRequestTopic,
     auto_create: AutoCreate,
 ) -> MetadataResponseTopic {
-    let name = requested.name.clone().map(|name| name.0);
+    let name = requested.name.clone().filter(|_| !is_by_id(context, &requested));
     match find_or_create(context, &requested, auto_create).await {
         Ok((snapshot, topic)) => describe(context, &snapshot, &topic),
         Err(error) => MetadataResponseTopic::default()
             .with_error_code(context.code(error))
-            .with_name(name.map(TopicName))
+            .with_name(name)
             .with_topic_id(requested.topic_id),
     }
 }
@@ -134,19 +144,33 @@ async fn find_or_create(
     auto_create: AutoCreate,
 ) -> Result<Found, ErrorCode> {
     let snapshot = context.log().snapshot();
-    let by_id = context.version >= BY_ID_SINCE && !requested.topic_id.is_nil();
-    // Beside an id, some clients send an empty name and not a null one.
-    let Some(name) = requested.name.as_ref().filter(|_| !by_id) else {
+    let Some(name) = requested.name.as_ref().filter(|_| !is_by_id(context, requested)) else {
         return find_by_id(context, snapshot, requested);
     };
     context.authorize(Operation::Describe, Resource::Topic(name))?;
     if let Some(topic) = snapshot.topic(name).cloned() {
         return Ok((snapshot, topic));
     }
+    if auto_create == AutoCreate::Enabled {
+        check_may_create(context, name)?;
+    }
     topic_name::validate(name).map_err(|_| ErrorCode::InvalidTopicException)?;
     match auto_create {
         AutoCreate::Enabled => create(context, name).await,
         AutoCreate::Disabled => Err(ErrorCode::UnknownTopicOrPartition),
+    }
+}
+
+/// Beside an id, some clients send an empty name and not a null one.
+fn is_by_id(context: &Context, requested: &MetadataRequestTopic) -> bool {
+    context.version >= BY_ID_SINCE && !requested.topic_id.is_nil()
+}
+
+/// Who may create any topic may create this one, too.
+pub(super) fn check_may_create(context: &Context, name: &str) -> Result<(), ErrorCode> {
+    match context.may(Operation::Create, Resource::Cluster) {
+        true => Ok(()),
+        false => context.authorize(Operation::Create, Resource::Topic(name)),
     }
 }
 
@@ -165,7 +189,6 @@ fn find_by_id(
 }
 
 async fn create(context: &Context, name: &str) -> Result<Found, ErrorCode> {
-    context.authorize(Operation::Create, Resource::Topic(name))?;
     let topic = CreateTopic {
         name: name.to_owned(),
         partitions: context.settings().num_partitions_default,

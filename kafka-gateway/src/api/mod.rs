@@ -3,6 +3,7 @@
 //!
 //! Invariant: what ApiVersions advertises is this table and nothing else.
 
+mod access_change;
 mod acls;
 mod add_offsets_to_txn;
 mod add_partitions_to_txn;

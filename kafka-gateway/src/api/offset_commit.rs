@@ -20,7 +20,8 @@ use kafka_protocol::messages::offset_commit_response::{
     OffsetCommitResponsePartition, OffsetCommitResponseTopic,
 };
 use kafka_protocol::messages::{OffsetCommitRequest, OffsetCommitResponse};
-use strandline_storage::log::{CommitOffsetError, OffsetCommit, Snapshot};
+use strandline_storage::ids::TopicPartition;
+use strandline_storage::log::{CommitOffsetError, OffsetCommit};
 
 use super::group_requests::caller;
 use crate::authorize::{Operation, Resource};
@@ -35,18 +36,24 @@ const EPOCHS_SINCE: i16 = 9;
 type Stored = Result<VecDeque<Result<(), CommitOffsetError>>, ErrorCode>;
 
 pub(super) async fn answer(context: Context, request: OffsetCommitRequest) -> OffsetCommitResponse {
-    if let Err(error) = check_member(&context, &request).await {
+    if let Err(error) = context.authorize(Operation::Read, Resource::Group(&request.group_id)) {
         return respond(&request, |_, _| context.code(error));
     }
-    let snapshot = context.log().snapshot();
-    let mut checked = VecDeque::new();
+    let found = find_all(&context, &request);
+    // As in Kafka, who commits is looked at only when there is something to commit.
+    let member = match found.iter().any(Result::is_ok) {
+        true => check_member(&context, &request).await,
+        false => Ok(()),
+    };
     let mut commits = Vec::new();
-    for topic in &request.topics {
-        for partition in &topic.partitions {
-            let commit = check_partition(&context, &snapshot, &topic.name, partition);
-            checked.push_back(commit.map(|commit| commits.push(commit)));
-        }
-    }
+    let partitions = request.topics.iter().flat_map(|topic| &topic.partitions);
+    let checked = found.into_iter().zip(partitions).map(|(found, partition)| {
+        let topic_partition = found?;
+        member?;
+        commits.push(offset_commit(&context, topic_partition, partition)?);
+        Ok(())
+    });
+    let mut checked: VecDeque<Result<(), ErrorCode>> = checked.collect();
     let mut stored = store(&context, &request.group_id, commits).await;
     respond(&request, |_, _| {
         let checked = checked.pop_front().expect("every partition was checked");
@@ -55,8 +62,22 @@ pub(super) async fn answer(context: Context, request: OffsetCommitRequest) -> Of
     })
 }
 
+/// The partitions of the request, in its order.
+fn find_all(context: &Context, request: &OffsetCommitRequest) -> Vec<Result<TopicPartition, ErrorCode>> {
+    let snapshot = context.log().snapshot();
+    let mut found = Vec::new();
+    for topic in &request.topics {
+        let allowed = context.authorize(Operation::Read, Resource::Topic(&topic.name));
+        let find = |partition: &OffsetCommitRequestPartition| {
+            allowed?;
+            find_partition(&snapshot, &topic.name, partition.partition_index)
+        };
+        found.extend(topic.partitions.iter().map(find));
+    }
+    found
+}
+
 async fn check_member(context: &Context, request: &OffsetCommitRequest) -> Result<(), ErrorCode> {
-    context.authorize(Operation::Read, Resource::Group(&request.group_id))?;
     let version =
         if context.version >= EPOCHS_SINCE { CommitVersion::Epochs } else { CommitVersion::Generations };
     let caller = caller(&request.member_id, request.group_instance_id.as_ref());
@@ -68,18 +89,15 @@ async fn check_member(context: &Context, request: &OffsetCommitRequest) -> Resul
     }
 }
 
-fn check_partition(
+fn offset_commit(
     context: &Context,
-    snapshot: &Snapshot,
-    topic: &str,
+    topic_partition: TopicPartition,
     partition: &OffsetCommitRequestPartition,
 ) -> Result<OffsetCommit, ErrorCode> {
-    context.authorize(Operation::Read, Resource::Topic(topic))?;
     let metadata = partition.committed_metadata.as_deref().unwrap_or_default();
     if metadata.len() > context.settings().offset_metadata_bytes_max {
         return Err(ErrorCode::OffsetMetadataTooLarge);
     }
-    let topic_partition = find_partition(snapshot, topic, partition.partition_index)?;
     Ok(OffsetCommit {
         topic_partition,
         offset: partition.committed_offset,

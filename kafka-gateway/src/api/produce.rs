@@ -8,8 +8,11 @@
 //!   one producer is kept; the wait for durability runs beside the requests that follow.
 //! - An unknown topic is UNKNOWN_TOPIC_OR_PARTITION: only Metadata creates topics.
 //! - A transactional batch whose partition was not added to the open transaction of its producer is
-//!   INVALID_TXN_STATE, one of a producer that was replaced INVALID_PRODUCER_EPOCH, one without a
-//!   transactional id TRANSACTIONAL_ID_AUTHORIZATION_FAILED.
+//!   INVALID_TXN_STATE, one of a producer that was replaced INVALID_PRODUCER_EPOCH.
+//! - Any transactional batch without a transactional id, or with one that the client may not write with, is
+//!   TRANSACTIONAL_ID_AUTHORIZATION_FAILED for the whole request.
+//! - The bytes of a request count for the quota of its client when they have come. One that is over it is
+//!   answered with the time for which its connection is not read from (KIP-219).
 //! - A batch that is not durable within the request's timeout is REQUEST_TIMED_OUT. It stays queued
 //!   and may still become durable.
 //!
@@ -124,6 +127,7 @@ struct Checked {
 
 pub(super) fn begin(context: Context, body: Bytes) -> Begin {
     async move {
+        let throttle_time_ms = context.charge_produced(body.len());
         let request = decode::<ProduceRequest>(body, context.version)?;
         let (acks, timeout_ms) = (request.acks, request.timeout_ms);
         let Checked { slots, appends } = check(&context, request);
@@ -133,7 +137,7 @@ pub(super) fn begin(context: Context, body: Bytes) -> Begin {
         };
         let running: Running = async move {
             let results = wait(&context, timeout_ms, pending).await;
-            finish(&context, acks, slots, results)
+            finish(&context, Wanted { acks, throttle_time_ms }, slots, results)
         }
         .boxed();
         Ok(running)
@@ -143,6 +147,7 @@ pub(super) fn begin(context: Context, body: Bytes) -> Begin {
 
 /// Looks at what needs no work of the log.
 fn check(context: &Context, request: ProduceRequest) -> Checked {
+    let allowed = check_transactional_id(context, &request);
     let transactional_id = request.transactional_id.as_deref().map(|name| &**name);
     let checking = Checking { context, snapshot: context.log().snapshot(), transactional_id };
     let mut checked = Checked { slots: Vec::new(), appends: Vec::new() };
@@ -151,7 +156,7 @@ fn check(context: &Context, request: ProduceRequest) -> Checked {
             true => TopicKey::Id(topic.topic_id),
             false => TopicKey::Name(topic.name),
         };
-        let found = context.find_topic(Operation::Write, &checking.snapshot, &key);
+        let found = allowed.and_then(|()| context.find_topic(Operation::Write, &checking.snapshot, &key));
         for data in topic.partition_data {
             let bytes = data.records.as_ref().map_or(0, Bytes::len);
             let partition = data.index;
@@ -171,6 +176,18 @@ fn check(context: &Context, request: ProduceRequest) -> Checked {
         }
     }
     checked
+}
+
+/// Whether the client may write with the transactional id, if any batch is transactional.
+fn check_transactional_id(context: &Context, request: &ProduceRequest) -> Result<(), ErrorCode> {
+    let partitions = request.topic_data.iter().flat_map(|topic| &topic.partition_data);
+    let mut headers = partitions.filter_map(|data| BatchHeader::parse(data.records.as_ref()?).ok());
+    if !headers.any(|header| header.is_transactional()) {
+        return Ok(());
+    }
+    let name = request.transactional_id.as_deref();
+    let name = name.ok_or(ErrorCode::TransactionalIdAuthorizationFailed)?;
+    context.authorize(Operation::Write, Resource::TransactionalId(name))
 }
 
 /// What the batches of one request are checked against.
@@ -208,9 +225,8 @@ fn check_transaction(
     header: &BatchHeader,
     partition: TopicPartition,
 ) -> Result<(), Refusal> {
-    let Checking { context, snapshot, transactional_id } = checking;
+    let Checking { snapshot, transactional_id, .. } = checking;
     let name = transactional_id.ok_or(ErrorCode::TransactionalIdAuthorizationFailed)?;
-    context.authorize(Operation::Write, Resource::TransactionalId(name))?;
     let current = snapshot.transactional_id(name).map(|current| &**current);
     let producer = Producer { producer_id: header.producer_id, producer_epoch: header.producer_epoch };
     verify(current, producer, partition).map_err(|error| {
@@ -230,9 +246,15 @@ async fn wait(context: &Context, timeout_ms: i32, pending: Option<PendingAppend>
     context.within(timeout_ms, pending?).await
 }
 
+/// What the answer depends on besides the batches.
+struct Wanted {
+    acks: i16,
+    throttle_time_ms: i32,
+}
+
 fn finish(
     context: &Context,
-    acks: i16,
+    wanted: Wanted,
     slots: Vec<(Slot, Queued)>,
     results: Option<AppendResults>,
 ) -> Result<Answer, RequestError> {
@@ -241,7 +263,7 @@ fn finish(
         let outcome = queued.and_then(|place| next_result(context, place, results.as_mut()));
         (slot, outcome)
     });
-    if acks == 0 {
+    if wanted.acks == 0 {
         return finish_unacknowledged(outcomes);
     }
     let mut topics = TopicAnswers::default();
@@ -249,7 +271,10 @@ fn finish(
         let partition = answer_partition(context, &slot, outcome);
         topics.push(slot.topic, partition);
     }
-    encode(&ProduceResponse::default().with_responses(topics.answers), context.version)
+    let response = ProduceResponse::default()
+        .with_responses(topics.answers)
+        .with_throttle_time_ms(wanted.throttle_time_ms);
+    encode(&response, context.version)
 }
 
 fn next_result(

@@ -38,18 +38,29 @@ use crate::transaction::CommitOffsets;
 const MEMBER_SINCE: i16 = 3;
 
 pub(super) async fn answer(context: Context, request: TxnOffsetCommitRequest) -> TxnOffsetCommitResponse {
-    if let Err(error) = check(&context, &request).await {
+    if let Err(error) = check(&context, &request) {
         return respond(&context, &request, || error);
     }
     let snapshot = context.log().snapshot();
-    let checking = Checking { context: &context, snapshot: &snapshot, group_id: &request.group_id };
-    let (mut codes, mut offsets) = (VecDeque::new(), PendingOffsets::new());
-    for topic in &request.topics {
-        for partition in &topic.partitions {
-            let checked = check_partition(&checking, &topic.name, partition);
-            codes.push_back(checked.map(|(id, pending)| drop(offsets.insert(id, pending))));
-        }
-    }
+    let found = find_all(&context, &snapshot, &request);
+    // As in Kafka, who commits is looked at only when there is something to commit.
+    let member = match found.iter().any(Result::is_ok) {
+        true => check_member(&context, &request).await,
+        false => Ok(()),
+    };
+    let mut offsets = PendingOffsets::new();
+    let partitions = request.topics.iter().flat_map(|topic| &topic.partitions);
+    let checked = found.into_iter().zip(partitions).map(|(found, partition)| {
+        let topic_partition = found?;
+        member?;
+        check_metadata(&context, partition)?;
+        let replaces = snapshot
+            .committed_offset(&request.group_id, topic_partition)
+            .map(|found| ReplacedOffset { offset: found.offset, commit_time_ms: found.commit_time_ms });
+        offsets.insert(topic_partition, pending_offset(partition, replaces));
+        Ok(())
+    });
+    let mut codes: VecDeque<Result<(), ErrorCode>> = checked.collect();
     let kept = keep(&context, &request, offsets).await;
     respond(&context, &request, || {
         let checked = codes.pop_front().expect("every partition was checked");
@@ -57,14 +68,29 @@ pub(super) async fn answer(context: Context, request: TxnOffsetCommitRequest) ->
     })
 }
 
-async fn check(context: &Context, request: &TxnOffsetCommitRequest) -> Result<(), ErrorCode> {
+fn check(context: &Context, request: &TxnOffsetCommitRequest) -> Result<(), ErrorCode> {
     let name = &request.transactional_id;
     context.authorize(Operation::Write, Resource::TransactionalId(name))?;
     context.authorize(Operation::Read, Resource::Group(&request.group_id))?;
-    if name.is_empty() {
-        return Err(ErrorCode::InvalidRequest);
+    if name.is_empty() { Err(ErrorCode::InvalidRequest) } else { Ok(()) }
+}
+
+/// The partitions of the request, in its order.
+fn find_all(
+    context: &Context,
+    snapshot: &Snapshot,
+    request: &TxnOffsetCommitRequest,
+) -> Vec<Result<TopicPartition, ErrorCode>> {
+    let mut found = Vec::new();
+    for topic in &request.topics {
+        let allowed = context.authorize(Operation::Read, Resource::Topic(&topic.name));
+        let find = |partition: &TxnOffsetCommitRequestPartition| {
+            allowed?;
+            find_partition(snapshot, &topic.name, partition.partition_index)
+        };
+        found.extend(topic.partitions.iter().map(find));
     }
-    check_member(context, request).await
+    found
 }
 
 async fn check_member(context: &Context, request: &TxnOffsetCommitRequest) -> Result<(), ErrorCode> {
@@ -85,35 +111,22 @@ async fn check_member(context: &Context, request: &TxnOffsetCommitRequest) -> Re
     }
 }
 
-/// What the partitions of one request are checked against.
-struct Checking<'a> {
-    context: &'a Context,
-    snapshot: &'a Snapshot,
-    group_id: &'a str,
+fn check_metadata(context: &Context, partition: &TxnOffsetCommitRequestPartition) -> Result<(), ErrorCode> {
+    let length = partition.committed_metadata.as_ref().map_or(0, |metadata| metadata.len());
+    let is_short = length <= context.settings().offset_metadata_bytes_max;
+    if is_short { Ok(()) } else { Err(ErrorCode::OffsetMetadataTooLarge) }
 }
 
-fn check_partition(
-    checking: &Checking<'_>,
-    topic: &str,
+fn pending_offset(
     partition: &TxnOffsetCommitRequestPartition,
-) -> Result<(TopicPartition, PendingOffset), ErrorCode> {
-    let Checking { context, snapshot, group_id } = checking;
-    context.authorize(Operation::Read, Resource::Topic(topic))?;
-    let metadata = partition.committed_metadata.as_deref().unwrap_or_default();
-    if metadata.len() > context.settings().offset_metadata_bytes_max {
-        return Err(ErrorCode::OffsetMetadataTooLarge);
-    }
-    let topic_partition = find_partition(snapshot, topic, partition.partition_index)?;
-    let replaces = snapshot
-        .committed_offset(group_id, topic_partition)
-        .map(|found| ReplacedOffset { offset: found.offset, commit_time_ms: found.commit_time_ms });
-    let pending = PendingOffset {
+    replaces: Option<ReplacedOffset>,
+) -> PendingOffset {
+    PendingOffset {
         offset: partition.committed_offset,
         leader_epoch: partition.committed_leader_epoch,
-        metadata: Some(metadata.to_owned()),
+        metadata: Some(partition.committed_metadata.as_deref().unwrap_or_default().to_owned()),
         replaces,
-    };
-    Ok((topic_partition, pending))
+    }
 }
 
 async fn keep(

@@ -1,6 +1,7 @@
 //! WriteTxnMarkers (key 27): markers of transactions, written without their coordinator.
 //!
 //! # Behavior
+//! - It takes Alter or ClusterAction on the cluster.
 //! - For operators, who end a transaction that hangs in a partition (`kafka-transactions abort`).
 //! - An epoch below the partition's is INVALID_PRODUCER_EPOCH, a coordinator epoch below it
 //!   TRANSACTION_COORDINATOR_FENCED.
@@ -24,7 +25,10 @@ use crate::error_code::{ErrorCode, NONE};
 type Codes = std::vec::IntoIter<Result<(), ErrorCode>>;
 
 pub(super) async fn answer(context: Context, request: WriteTxnMarkersRequest) -> WriteTxnMarkersResponse {
-    let allowed = context.authorize(Operation::ClusterAction, Resource::Cluster);
+    let allowed = match context.may(Operation::Alter, Resource::Cluster) {
+        true => Ok(()),
+        false => context.authorize(Operation::ClusterAction, Resource::Cluster),
+    };
     let mut markers = Vec::with_capacity(request.markers.len());
     for marker in &request.markers {
         let codes = match allowed {

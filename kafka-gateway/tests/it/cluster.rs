@@ -1,16 +1,13 @@
 //! What tools and UIs ask about a cluster: sizes, producers, pages of partitions, and what a cluster
 //! of one broker has none of.
 
-use kafka_protocol::messages::alter_client_quotas_request::EntryData;
 use kafka_protocol::messages::alter_partition_reassignments_request::{
     ReassignablePartition, ReassignableTopic,
 };
-use kafka_protocol::messages::alter_user_scram_credentials_request::ScramCredentialDeletion;
 use kafka_protocol::messages::create_acls_request::AclCreation;
 use kafka_protocol::messages::delete_acls_request::DeleteAclsFilter;
 use kafka_protocol::messages::describe_log_dirs_request::DescribableLogDirTopic;
 use kafka_protocol::messages::describe_topic_partitions_request::{Cursor, TopicRequest};
-use kafka_protocol::messages::describe_user_scram_credentials_request::UserName;
 use kafka_protocol::messages::elect_leaders_request::TopicPartitions;
 use kafka_protocol::messages::*;
 use kafka_protocol::protocol::StrBytes;
@@ -26,8 +23,6 @@ const INVALID_REQUEST: i16 = 42;
 const SECURITY_DISABLED: i16 = 54;
 const ELECTION_NOT_NEEDED: i16 = 84;
 const NO_REASSIGNMENT_IN_PROGRESS: i16 = 85;
-const RESOURCE_NOT_FOUND: i16 = 91;
-const DUPLICATE_RESOURCE: i16 = 92;
 const MISMATCHED_ENDPOINT_TYPE: i16 = 114;
 const UNSUPPORTED_ENDPOINT_TYPE: i16 = 115;
 
@@ -167,34 +162,6 @@ async fn partitions_stay_where_they_are() {
         let codes = response.replica_election_results[0].partition_result.iter().map(|one| one.error_code);
         assert!(codes.eq([ELECTION_NOT_NEEDED, UNKNOWN_TOPIC_OR_PARTITION]));
     }
-}
-
-#[tokio::test]
-async fn quotas_and_credentials_are_none_and_cannot_be_altered() {
-    let gateway = TestGateway::start().await;
-    let mut client = gateway.connect().await;
-    for version in 0..=1 {
-        let described = client.call(version, &DescribeClientQuotasRequest::default()).await;
-        assert_eq!((described.error_code, described.entries), (0, Some(Vec::new())));
-        let request = AlterClientQuotasRequest::default().with_entries(vec![EntryData::default()]);
-        let altered = client.call(version, &request).await;
-        assert_eq!(altered.entries[0].error_code, INVALID_REQUEST);
-    }
-    let users = |names: &[&'static str]| {
-        let users = names.iter().map(|name| UserName::default().with_name(text(name)));
-        DescribeUserScramCredentialsRequest::default().with_users(Some(users.collect()))
-    };
-    let all = client.call(0, &DescribeUserScramCredentialsRequest::default().with_users(None)).await;
-    assert_eq!((all.error_code, all.results.len()), (0, 0));
-    let some = client.call(0, &users(&["a", "b", "a"])).await;
-    let codes = some.results.iter().map(|one| one.error_code);
-    assert!(codes.eq([DUPLICATE_RESOURCE, RESOURCE_NOT_FOUND]));
-    let deletion = ScramCredentialDeletion::default().with_name(text("a")).with_mechanism(1);
-    let request =
-        AlterUserScramCredentialsRequest::default().with_deletions(vec![deletion.clone(), deletion]);
-    let altered = client.call(0, &request).await;
-    let [user] = &altered.results[..] else { panic!("one result per user: {altered:?}") };
-    assert_eq!((user.user.as_str(), user.error_code), ("a", UNSUPPORTED_VERSION));
 }
 
 /// Reported as redpanda#764, akhq#1112: a UI asks for ACLs and shows nothing when the connection closes.

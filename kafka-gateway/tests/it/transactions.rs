@@ -355,7 +355,8 @@ async fn offsets_are_committed_with_their_transaction() {
         assert_eq!(codes(&mut client, 4, offset).await, [0, UNKNOWN_TOPIC_OR_PARTITION]);
         let nobody = commit(99).with_member_id(StrBytes::from_static_str("nobody")).with_generation_id(5);
         let refused = client.call(4, &nobody).await.topics.remove(0);
-        assert!(refused.partitions.iter().all(|partition| partition.error_code == UNKNOWN_MEMBER_ID));
+        let refused: Vec<_> = refused.partitions.iter().map(|partition| partition.error_code).collect();
+        assert_eq!(refused, [UNKNOWN_MEMBER_ID, UNKNOWN_TOPIC_OR_PARTITION]);
         let snapshot = gateway.log.snapshot();
         assert!(snapshot.has_pending_offset("g", partition));
         assert_eq!(snapshot.committed_offset("g", partition), None);

@@ -41,6 +41,7 @@ suite_java() {
     tool "kafka-broker-api-versions" 'Produce\(0\): 0 to' $tools.BrokerApiVersionsCommand "${at[@]}"
     tool "kafka-client-metrics" '' $tools.ClientMetricsCommand "${at[@]}" --list
     tool "kafka-topics --delete" '' $tools.TopicCommand "${at[@]}" --delete --topic java
+    quotas
     JAVA_SECONDS=200
     tool "Streams word count" '' WordCount "$KAFKA" at_least_once
     tool "Streams word count, exactly once" '' WordCount "$KAFKA" exactly_once_v2
@@ -78,6 +79,25 @@ groups() {
     tool "kafka-consumer-groups --reset-offsets" 'verified +verified +0 +0' $command "${at[@]}" --reset-offsets --group verified --topic verified --to-earliest --execute
     tool "kafka-consumer-groups --delete-offsets" 'Successful' $command "${at[@]}" --delete-offsets --group verified --topic verified
     tool "kafka-consumer-groups --delete" 'was successful' $command "${at[@]}" --delete --group verified
+}
+
+# Users and quotas by Kafka's tools, and what a quota of 1 MiB a second lets through: 10 MiB at once, and
+# the rest in its time.
+quotas() {
+    local configs=(kafka.admin.ConfigCommand "${at[@]}") carol=(--entity-type users --entity-name carol) client=(--entity-type clients --entity-name limited)
+    tool "kafka-configs, SCRAM credentials" 'Completed updating config for user carol' "${configs[@]}" --alter "${carol[@]}" --add-config 'SCRAM-SHA-256=[iterations=8192,password=secret],SCRAM-SHA-512=[password=secret]'
+    tool "kafka-configs, a user's credentials" 'SCRAM-SHA-256=iterations=8192' "${configs[@]}" --describe "${carol[@]}"
+    tool "kafka-configs, SCRAM credential deleted" 'Completed updating config for user carol' "${configs[@]}" --alter "${carol[@]}" --delete-config SCRAM-SHA-512
+    tool "kafka-configs, quota of a user" 'Completed updating config for user carol' "${configs[@]}" --alter "${carol[@]}" --add-config 'producer_byte_rate=5000000,request_percentage=50'
+    tool "kafka-configs, quota of a user described" 'producer_byte_rate=5000000' "${configs[@]}" --describe "${carol[@]}"
+    tool "kafka-configs, quota of all other clients of a user" 'Completed updating config' "${configs[@]}" --alter "${carol[@]}" --entity-type clients --entity-default --add-config consumer_byte_rate=5000000
+    tool "kafka-configs, quotas of all users" 'producer_byte_rate=5000000' "${configs[@]}" --describe --entity-type users
+    tool "kafka-configs, quota of a client" 'Completed updating config for client limited' "${configs[@]}" --alter "${client[@]}" --add-config producer_byte_rate=1048576,consumer_byte_rate=1048576
+    local producing=($tools.ProducerPerformance --topic limited --record-size 1024 --throughput -1 --producer-props "bootstrap.servers=$KAFKA" client.id=limited acks=all)
+    tool "a producer with a quota of 1 MiB/s" '^60000 records sent, .*\((0\.9|1\.[012])[0-9]* MB/sec' "${producing[@]}" --num-records 60000
+    printf 'client.id=limited\n' >"$WORK/limited.properties"
+    tool "a consumer with a quota of 1 MiB/s" '^[^,]*, [^,]*, [^,]*, (0\.9|1\.[012])[0-9]*, ' $tools.ConsumerPerformance "${at[@]}" --topic limited --messages 60000 --timeout 60000 --hide-header --consumer.config "$WORK/limited.properties"
+    tool "kafka-configs, quota of a client deleted" 'Completed updating config for client limited' "${configs[@]}" --alter "${client[@]}" --delete-config producer_byte_rate,consumer_byte_rate
 }
 
 # Connect standalone copies a file into a topic, and the topic into another file.

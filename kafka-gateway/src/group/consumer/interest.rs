@@ -55,18 +55,23 @@ impl Interest {
     }
 
     pub(super) fn includes(&self, topic: &str) -> bool {
-        let compiled = self.regex.as_ref().and_then(|regex| regex.compiled.as_ref());
-        self.names.contains(topic) || compiled.is_some_and(|regex| regex.is_match(topic))
+        self.names.contains(topic) || self.matches(topic)
     }
 
-    /// The topics that are meant, of those that there are.
-    pub(super) fn resolve(&self, topics: &Topics) -> BTreeSet<TopicId> {
+    fn matches(&self, topic: &str) -> bool {
+        let compiled = self.regex.as_ref().and_then(|regex| regex.compiled.as_ref());
+        compiled.is_some_and(|regex| regex.is_match(topic))
+    }
+
+    /// The topics that are meant, of those that there are; by the expression only those that it `sees`.
+    pub(super) fn resolve(&self, topics: &Topics, sees: impl Fn(&str, TopicId) -> bool) -> BTreeSet<TopicId> {
+        let named = self.names.iter().filter_map(|name| topics.find(name)).map(|topic| topic.id);
+        let mut found: BTreeSet<_> = named.collect();
         if self.regex.is_some() {
-            let included = topics.iter().filter(|(name, _)| self.includes(name));
-            return included.map(|(_, topic)| topic.id).collect();
+            let matching = topics.iter().filter(|(name, topic)| self.matches(name) && sees(name, topic.id));
+            found.extend(matching.map(|(_, topic)| topic.id));
         }
-        let found = self.names.iter().filter_map(|name| topics.find(name));
-        found.map(|topic| topic.id).collect()
+        found
     }
 
     pub(super) fn names(&self) -> impl Iterator<Item = &String> {
@@ -98,7 +103,7 @@ mod tests {
     #[test]
     fn an_expression_matches_whole_names() {
         let topics = Topics::new(1, &[("a", 1, 1), ("ab", 2, 1), ("b", 3, 1)]);
-        let ids = |regex| of_regex(regex).unwrap().resolve(&topics).len();
+        let ids = |regex| of_regex(regex).unwrap().resolve(&topics, |_, _| true).len();
         assert_eq!((ids("a"), ids("a.*"), ids("a|b"), ids(".*")), (1, 2, 2, 3));
     }
 

@@ -1,13 +1,15 @@
 //! One member of a consumer group. Pure.
 
-use std::collections::BTreeSet;
+use std::collections::{BTreeMap, BTreeSet};
 use std::time::Duration;
 
 use strandline_storage::format::event::ConsumerMemberPhase;
 use strandline_storage::ids::TopicId;
 
+use super::super::topics::Topics;
 use super::interest::Interest;
 use super::{Assignor, Beat, GroupError, LEAVING_FOR_A_WHILE, Partitions};
+use crate::authorize::{Operation, Resource, Rights};
 
 #[derive(Clone, Debug)]
 pub(super) struct Member {
@@ -19,6 +21,8 @@ pub(super) struct Member {
     pub(super) interest: Interest,
     /// What the interest means among the topics that there are.
     pub(super) wanted: BTreeSet<TopicId>,
+    /// `None`: it was not heard of since the group was loaded.
+    pub(super) rights: Option<Rights>,
     pub(super) assignor: Option<Assignor>,
     pub(super) epoch: i32,
     pub(super) previous_epoch: i32,
@@ -43,6 +47,7 @@ impl Member {
             rebalance_timeout: Duration::ZERO,
             interest: Interest::default(),
             wanted: BTreeSet::new(),
+            rights: None,
             assignor: None,
             epoch: 0,
             previous_epoch: 0,
@@ -75,6 +80,25 @@ impl Member {
             }
             _ => false,
         }
+    }
+
+    /// Takes what the member may do; true if it may see other topics now.
+    pub(super) fn update_rights(&mut self, rights: &Rights) -> bool {
+        if self.rights.as_ref() == Some(rights) {
+            return false;
+        }
+        self.rights = Some(rights.clone());
+        self.interest.regex_text().is_some()
+    }
+
+    /// Looks the interest up in the topics that there are. While it is not known what the member may do, a
+    /// regular expression finds only topics that the group knows.
+    pub(super) fn resolve(&mut self, topics: &Topics, known: &BTreeMap<TopicId, i32>) {
+        let sees = |name: &str, id: TopicId| match &self.rights {
+            Some(rights) => rights.allow(Operation::Describe, Resource::Topic(name)),
+            None => known.contains_key(&id),
+        };
+        self.wanted = self.interest.resolve(topics, sees);
     }
 
     /// A sign of life. Whoever has partitions to give back has its rebalance timeout for it.

@@ -30,6 +30,7 @@ use self::member::Member;
 pub(crate) use self::partitions::Partitions;
 use super::topics::Topics;
 use super::{Caller, Effect, GroupError, GroupLimits, Reply, Waiter};
+use crate::authorize::Rights;
 
 /// The epoch of a request to join.
 pub(crate) const JOINING: i32 = 0;
@@ -52,6 +53,8 @@ pub(crate) struct Beat {
     pub(crate) assignor: Option<String>,
     /// The partitions that it has now.
     pub(crate) owned: Option<Partitions>,
+    /// A regular expression finds only topics that the member may know of.
+    pub(crate) rights: Rights,
 }
 
 impl Beat {
@@ -231,12 +234,18 @@ impl ConsumerGroup {
         let member_id = beat.caller.member_id.clone();
         let member = self.members.get_mut(&member_id).ok_or(GroupError::UnknownMember)?;
         let (known, assigned) = (member.clone(), member.assigned.clone());
+        let has_other_rights = member.update_rights(&beat.rights);
         let has_other_interest = member.update(&beat, interest) || is_new;
-        if has_other_interest {
-            member.wanted = member.interest.resolve(topics);
+        let wanted = has_other_rights.then(|| member.wanted.clone());
+        if has_other_interest || has_other_rights {
+            member.resolve(topics, &self.topics);
         }
-        let has_other_topics = self.refresh(topics, has_other_interest);
-        if has_other_interest || has_other_topics {
+        // What a group that was just loaded wants was not looked up before.
+        let sees_others =
+            wanted.is_some_and(|before| before != member.wanted) && self.topics_version.is_some();
+        let wants_others = has_other_interest || sees_others;
+        let has_other_topics = self.refresh(topics, wants_others);
+        if wants_others || has_other_topics {
             self.raise_epoch();
         }
         if self.epoch > self.assignment_epoch {
@@ -335,15 +344,15 @@ impl ConsumerGroup {
 
     /// Looks subscriptions up again if the topics are others; true if those that are subscribed to
     /// have changed.
-    fn refresh(&mut self, topics: &Topics, has_other_interest: bool) -> bool {
+    fn refresh(&mut self, topics: &Topics, wants_others: bool) -> bool {
         let is_current = self.topics_version == Some(topics.version);
-        if is_current && !has_other_interest {
+        if is_current && !wants_others {
             return false;
         }
         if !is_current {
             self.topics_version = Some(topics.version);
             for member in self.members.values_mut() {
-                member.wanted = member.interest.resolve(topics);
+                member.resolve(topics, &self.topics);
             }
         }
         let wanted: BTreeSet<_> = self.members.values().flat_map(|member| &member.wanted).collect();

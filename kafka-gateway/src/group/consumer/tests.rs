@@ -1,8 +1,14 @@
 //! Scenes of consumer groups, with time in seconds.
 
+use std::sync::Arc;
+
+use strandline_storage::access::{
+    Access, AclBinding, Authorizer, Operation, PatternKind, Permission, ResourceKind,
+};
 use strandline_storage::log::GroupChange;
 
 use super::*;
+use crate::authorize::Principal;
 
 pub(super) struct Scene {
     pub(super) group: ConsumerGroup,
@@ -208,6 +214,71 @@ fn new_partitions_and_topics_are_assigned() {
     let owned = scene.group.members["a"].assigned.clone();
     let a = scene.beat(beating("a", 3, Some(owned))).unwrap();
     assert_eq!((a.epoch, a.assignment.map(|it| it.len())), (3, Some(2)), "deleted topics are given back");
+}
+
+/// The rights of somebody who may describe these topics and nothing else.
+fn rights_to_describe(topics: &[&str]) -> Rights {
+    let mut access = Access::default();
+    for topic in topics {
+        access.acls.insert(&AclBinding {
+            resource_kind: ResourceKind::Topic,
+            pattern_kind: PatternKind::Literal,
+            resource_name: (*topic).to_owned(),
+            principal: "User:alice".to_owned(),
+            host: "*".to_owned(),
+            operation: Operation::Describe,
+            permission: Permission::Allow,
+        });
+    }
+    let alice = Principal { name: "alice".to_owned() };
+    Rights::new(&Authorizer::default(), Arc::new(access), &alice, "127.0.0.1".to_owned())
+}
+
+#[test]
+fn an_expression_finds_only_topics_that_its_member_may_describe() {
+    let mut scene = Scene::new();
+    let all = Beat {
+        subscribed_topics: None,
+        subscribed_regex: Some(".*".to_owned()),
+        rights: rights_to_describe(&["t"]),
+        ..joining("a")
+    };
+    let a = scene.beat(all).unwrap();
+    assert_eq!((a.epoch, a.assignment.map(|it| it.len())), (1, Some(4)));
+    let mut beat = |topics: &[&str], epoch| {
+        let owned = scene.group.members["a"].assigned.clone();
+        let rights = rights_to_describe(topics);
+        scene.beat(Beat { rights, ..beating("a", epoch, Some(owned)) }).unwrap()
+    };
+    assert_eq!(beat(&["t"], 1).epoch, 1, "the same rights change nothing");
+    let a = beat(&["t", "u"], 1);
+    assert_eq!((a.epoch, a.assignment.map(|it| it.len())), (2, Some(6)));
+    let a = beat(&["u"], 2);
+    assert_eq!(a.assignment.map(|it| it.len()), Some(2), "what it may not see any more is given back");
+}
+
+#[test]
+fn a_group_that_was_loaded_keeps_its_topics_until_its_members_are_heard() {
+    let mut scene = Scene::new();
+    let all = |id: &str| Beat {
+        subscribed_topics: None,
+        subscribed_regex: Some(".*".to_owned()),
+        rights: rights_to_describe(&["t", "u", "v"]),
+        ..joining(id)
+    };
+    scene.beat(all("a")).unwrap();
+    let member = scene.group.members.get_mut("a").unwrap();
+    member.rights = None;
+    member.wanted.clear();
+    scene.group.topics_version = None;
+    scene.topics = Topics::new(2, &[("t", 1, 4), ("u", 2, 2), ("v", 3, 1)]);
+    let b = scene.beat(Beat { rights: rights_to_describe(&["t"]), ..all("b") }).unwrap();
+    assert_eq!(b.epoch, 2);
+    assert_eq!(scene.group.topics.len(), 2, "nobody who was heard may see the new topic");
+    let owned = scene.group.members["a"].assigned.clone();
+    let rights = rights_to_describe(&["t", "u", "v"]);
+    scene.beat(Beat { rights, ..beating("a", 1, Some(owned)) }).unwrap();
+    assert_eq!(scene.group.topics.len(), 3);
 }
 
 #[test]
