@@ -46,6 +46,7 @@ suite_java() {
     tool "Streams word count" '' WordCount "$KAFKA" at_least_once
     tool "Streams word count, exactly once" '' WordCount "$KAFKA" exactly_once_v2
     connect
+    acls
 }
 
 topics() {
@@ -98,6 +99,43 @@ quotas() {
     printf 'client.id=limited\n' >"$WORK/limited.properties"
     tool "a consumer with a quota of 1 MiB/s" '^[^,]*, [^,]*, [^,]*, (0\.9|1\.[012])[0-9]*, ' $tools.ConsumerPerformance "${at[@]}" --topic limited --messages 60000 --timeout 60000 --hide-header --consumer.config "$WORK/limited.properties"
     tool "kafka-configs, quota of a client deleted" 'Completed updating config for client limited' "${configs[@]}" --alter "${client[@]}" --delete-config producer_byte_rate,consumer_byte_rate
+}
+
+# properties_of USER PASSWORD: the path of a file by which tools log in.
+properties_of() {
+    local module=org.apache.kafka.common.security.scram.ScramLoginModule
+    printf '%s\n' security.protocol=SASL_PLAINTEXT sasl.mechanism=SCRAM-SHA-256 \
+        "sasl.jaas.config=$module required username=\"$1\" password=\"$2\";" >"$WORK/$1.properties"
+    echo "$WORK/$1.properties"
+}
+
+# Rules by Kafka's tool, on a server whose users log in. The user carol is there from quotas.
+acls() {
+    if [ -z "$SERVER" ]; then
+        verdict java "kafka-acls" skipped "it needs a server of its own"
+        return
+    fi
+    local flags=("${SERVER_FLAGS[@]}") acl=$tools.AclCommand topics=$tools.TopicCommand admin carol
+    tool "kafka-configs, an administrator" 'Completed updating config for user admin' kafka.admin.ConfigCommand "${at[@]}" --alter --entity-type users --entity-name admin --add-config 'SCRAM-SHA-256=[password=pencil]'
+    stop_server TERM
+    SERVER_FLAGS+=(--auth required)
+    start_server
+    admin=(--bootstrap-server "$KAFKA" --command-config "$(properties_of admin pencil)")
+    carol=(--bootstrap-server "$KAFKA" --command-config "$(properties_of carol secret)")
+    refused "kafka-topics --create without a right" 'not authorized' $topics "${carol[@]}" --create --topic app-1
+    tool "kafka-acls --add" 'principal=User:carol, host=\*, operation=WRITE, permissionType=ALLOW' $acl "${admin[@]}" --add --allow-principal User:carol --producer --topic app- --resource-pattern-type prefixed
+    tool "kafka-acls --add, deny" 'permissionType=DENY' $acl "${admin[@]}" --add --deny-principal User:carol --operation All --topic app-secret
+    tool "kafka-acls --add, group and cluster" 'resourceType=CLUSTER, name=kafka-cluster' $acl "${admin[@]}" --add --allow-principal User:carol --operation Describe --cluster --group '*'
+    tool "kafka-topics --create with the right" 'Created topic app-1' $topics "${carol[@]}" --create --topic app-1
+    refused "kafka-topics --create where it is denied" 'not authorized' $topics "${carol[@]}" --create --topic app-secret
+    tool "kafka-topics --list shows what may be described" '^app-1$' $topics "${carol[@]}" --list
+    tool "kafka-acls --list" 'patternType=PREFIXED' $acl "${admin[@]}" --list --topic app-1 --resource-pattern-type match
+    refused "kafka-acls --add without the right" 'ClusterAuthorizationException' $acl "${carol[@]}" --add --allow-principal User:carol --operation All --topic '*'
+    tool "kafka-acls --remove" '' $acl "${admin[@]}" --remove --force --allow-principal User:carol --producer --topic app- --resource-pattern-type prefixed
+    refused "kafka-topics --create after --remove" 'not authorized' $topics "${carol[@]}" --create --topic app-2
+    stop_server TERM
+    SERVER_FLAGS=("${flags[@]}")
+    start_server
 }
 
 # Connect standalone copies a file into a topic, and the topic into another file.
