@@ -154,6 +154,20 @@ async fn rules_that_could_never_match_are_refused_one_by_one() {
 }
 
 #[tokio::test]
+async fn an_address_is_the_same_however_it_is_written() {
+    let gateway = gateway_of_super_users().await;
+    let mut client = gateway.connect().await;
+    let hosts = ["0:0:0:0:0:0:0:1", "::1", "::ffff:10.0.0.1", "10.0.0.1", "*"];
+    let creations = hosts.map(|host| creation(TOPIC, "t", READ).with_host(text(host)));
+    assert_eq!(create(&mut client, 2, creations.to_vec()).await, [0; 5]);
+    let rules = gateway.log.access();
+    let kept: Vec<_> = rules.acls.iter().map(|rule| rule.host).collect();
+    assert_eq!(kept, ["*", "10.0.0.1", "::1"]);
+    let described = client.call(2, &all().with_host_filter(Some(text("0:0:0:0:0:0:0:1")))).await;
+    assert_eq!(described.resources[0].acls[0].host.as_str(), "::1");
+}
+
+#[tokio::test]
 async fn unknown_numbers_in_filters_are_refused_one_by_one() {
     let gateway = gateway_of_super_users().await;
     let mut client = gateway.connect().await;

@@ -6,7 +6,7 @@ use kafka_protocol::protocol::StrBytes;
 use strandline_storage::access::{AclBinding, PatternKind, Permission, ResourceKind};
 
 use super::Outcome;
-use super::wire::{ANY_NAME, operation, pattern_kind, permission, resource_kind};
+use super::wire::{ANY_NAME, host, operation, pattern_kind, permission, resource_kind};
 use crate::authorize::Operation;
 use crate::error_code::ErrorCode;
 
@@ -63,7 +63,7 @@ impl Filter {
             pattern: wanted_pattern(request.pattern_type_filter)?,
             resource_name: text(request.resource_name_filter.as_ref()),
             principal: text(request.principal_filter.as_ref()),
-            host: text(request.host_filter.as_ref()),
+            host: host_text(request.host_filter.as_ref()),
             operation: wanted_operation(request.operation)?,
             permission: wanted_permission(request.permission_type)?,
         })
@@ -75,7 +75,7 @@ impl Filter {
             pattern: wanted_pattern(filter.pattern_type_filter)?,
             resource_name: text(filter.resource_name_filter.as_ref()),
             principal: text(filter.principal_filter.as_ref()),
-            host: text(filter.host_filter.as_ref()),
+            host: host_text(filter.host_filter.as_ref()),
             operation: wanted_operation(filter.operation)?,
             permission: wanted_permission(filter.permission_type)?,
         })
@@ -107,6 +107,11 @@ impl Filter {
 
 fn text(text: Option<&StrBytes>) -> Option<String> {
     text.map(ToString::to_string)
+}
+
+/// One that is no address is left as it is, and matches nothing.
+fn host_text(text: Option<&StrBytes>) -> Option<String> {
+    text.map(|text| host(text).unwrap_or_else(|| text.to_string()))
 }
 
 fn wanted<T>(what: &str, code: i8, known: Option<T>, others: &[i8]) -> Outcome<Wanted<T>> {

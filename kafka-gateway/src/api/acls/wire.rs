@@ -94,13 +94,15 @@ pub(super) fn binding(creation: &AclCreation) -> Outcome<AclBinding> {
     check_operation(resource_kind, operation)?;
     check_resource(resource_kind, &creation.resource_name)?;
     check_principal(&creation.principal)?;
-    check_host(&creation.host)?;
+    let Some(host) = host(&creation.host) else {
+        return invalid(format!("host \"{}\" is neither * nor an address", &*creation.host));
+    };
     Ok(AclBinding {
         resource_kind,
         pattern_kind,
         resource_name: creation.resource_name.to_string(),
         principal: creation.principal.to_string(),
-        host: creation.host.to_string(),
+        host,
         operation,
         permission,
     })
@@ -135,11 +137,12 @@ fn check_principal(principal: &str) -> Outcome<()> {
     }
 }
 
-fn check_host(host: &str) -> Outcome<()> {
-    if host == ANY_NAME || host.parse::<IpAddr>().is_ok() {
-        return Ok(());
+/// A host in the form in which those of clients are compared with it, however it is written.
+pub(super) fn host(text: &str) -> Option<String> {
+    match text {
+        ANY_NAME => Some(text.to_owned()),
+        _ => text.parse::<IpAddr>().ok().map(|address| address.to_canonical().to_string()),
     }
-    invalid(format!("host \"{host}\" is neither * nor an address"))
 }
 
 /// Rules by their resource, in the order in which they come.
