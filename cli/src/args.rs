@@ -118,6 +118,7 @@ pub struct ServeArgs {
 Examples:
   strandline sql \"SELECT count(*) FROM demo\"
   strandline sql --format csv \"SELECT ts, level, message FROM demo WHERE ts > now() - interval '5 minutes'\"
+  strandline sql --server db.example.com:5432 --tls --user alice \"SELECT count(*) FROM demo\"
   strandline sql --data ./strandline-data \"SELECT * FROM demo ORDER BY _offset DESC LIMIT 5\"
   strandline sql < report.sql")]
 pub struct SqlArgs {
@@ -128,6 +129,18 @@ pub struct SqlArgs {
     /// Ask the server at this Postgres address
     #[arg(long, value_name = "HOST:PORT")]
     pub server: Option<HostPort>,
+
+    /// Who you are to the server; the password is asked for, or taken from STRANDLINE_PASSWORD
+    #[arg(long, value_name = "NAME", env = "STRANDLINE_USER")]
+    pub user: Option<String>,
+
+    /// Speak TLS with the server, and trust the authorities that this machine trusts
+    #[arg(long)]
+    pub tls: bool,
+
+    /// Speak TLS with the server, and trust the authorities in this PEM file
+    #[arg(long, value_name = "FILE")]
+    pub tls_ca: Option<PathBuf>,
 
     /// How rows are printed
     #[arg(long, value_enum, default_value_t = SqlFormat::Table)]

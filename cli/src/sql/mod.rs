@@ -14,6 +14,7 @@ use crate::output::print;
 
 mod database_error;
 mod printer;
+mod server;
 mod target;
 
 use printer::{Column, Printer};
@@ -31,7 +32,7 @@ pub async fn run(args: SqlArgs) -> Result<(), Failure> {
         None => standard_input()?,
     };
     let statements = split(&text)?;
-    let client = target::connect(&Target::of(&args)).await?;
+    let client = target::connect(&Target::of(&args)?).await?;
     for statement in statements {
         execute(&client, &statement, Printer::new(args.format)).await?;
     }

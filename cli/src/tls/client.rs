@@ -31,16 +31,23 @@ pub enum ClientTls {
 /// # Errors
 /// Authorities that cannot be read.
 pub fn connector(tls: &ClientTls) -> Result<TlsConnector, Failure> {
+    Ok(TlsConnector::from(Arc::new(client_config(tls)?)))
+}
+
+/// The same for clients that connect by themselves.
+///
+/// # Errors
+/// Authorities that cannot be read.
+pub fn client_config(tls: &ClientTls) -> Result<ClientConfig, Failure> {
     let authorities = match tls {
         ClientTls::System => system_authorities()?,
         ClientTls::Authorities(path) => read_authorities(path).map_err(unusable)?,
     };
-    let config = ClientConfig::builder_with_provider(provider())
+    Ok(ClientConfig::builder_with_provider(provider())
         .with_safe_default_protocol_versions()
         .map_err(|error| Failure::failed(format!("TLS is not possible: {error}")))?
         .with_root_certificates(authorities)
-        .with_no_client_auth();
-    Ok(TlsConnector::from(Arc::new(config)))
+        .with_no_client_auth())
 }
 
 /// Those of the system's that can be used: lists have old ones in them.

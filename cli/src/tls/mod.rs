@@ -13,7 +13,7 @@ use rustls::pki_types::CertificateDer;
 use rustls::pki_types::pem::{self, PemObject};
 use rustls::{RootCertStore, crypto};
 
-pub use client::{ClientTls, connector};
+pub use client::{ClientTls, client_config, connector};
 pub use server::{ServerTls, server_tls};
 
 fn provider() -> Arc<CryptoProvider> {

@@ -8,7 +8,7 @@ suite_security() {
         verdict security all skipped "it needs a server of its own"
         return
     fi
-    need openssl java javac
+    need openssl java javac psql
     prepare_python
     suite_jars || return 1
     # The server of the other suites has no users.
@@ -23,6 +23,7 @@ suite_security() {
         security_go
     fi
     security_commands
+    security_postgres
     stop_server TERM
     KAFKA=$address
     unset STRANDLINE_ADMIN_PASSWORD
@@ -73,5 +74,29 @@ security_commands() {
     said "strandline sees that the port speaks no TLS" 'port without TLS' "$BINARY" topic list --bootstrap "$plain" --user admin --tls
     export STRANDLINE_PASSWORD=pen
     said "strandline is told of a wrong password" 'password is another' "$BINARY" topic list --bootstrap "$plain" --user admin
+    unset STRANDLINE_PASSWORD
+}
+
+# as_user USER PASSWORD PARAMETERS: what psql tells of a connection with these parameters.
+as_user() {
+    PGPASSWORD=$2 timeout 60 psql -X -A -t -w -c "SELECT 'hello ' || current_user" \
+        "host=127.0.0.1 port=${PG##*:} dbname=strandline user=$1 $3"
+}
+
+# The same users at the Postgres port, in the clear and over TLS.
+security_postgres() {
+    local verified="sslmode=verify-full sslrootcert=${SECURITY[3]}/ca.pem"
+    local refused='password authentication failed for user'
+    said "psql logs in" '^hello admin$' as_user admin pencil sslmode=disable
+    said "psql logs in over TLS" '^hello admin$' as_user admin pencil "$verified"
+    said "psql is told of a wrong password" "$refused \"admin\"" as_user admin pen "$verified"
+    said "psql is told the same of a user that is not there" "$refused \"nobody\"" as_user nobody pencil "$verified"
+    said "psql has to have a password" 'no password supplied' as_user admin '' sslmode=disable
+    said "psql cannot bind to the channel" 'channel binding is required' \
+        as_user admin pencil "sslmode=require channel_binding=require"
+    export STRANDLINE_PASSWORD=pencil
+    said "strandline sql logs in over TLS" '^1$' "$BINARY" sql --server "$PG" --user admin \
+        --tls-ca "${SECURITY[3]}/ca.pem" --format csv "SELECT 1 AS one"
+    said "strandline sql has to say who asks" 'with --user' "$BINARY" sql --server "$PG" "SELECT 1"
     unset STRANDLINE_PASSWORD
 }

@@ -157,3 +157,36 @@ fn where_nobody_is_asked_there_are_no_rules_and_no_logins() {
     assert!(stderr(&login).contains("leave out --user"), "{}", stderr(&login));
     RawClient::connect(server.kafka).create_topic("open", 1, &[]);
 }
+
+fn sql(server: &Server, login: Option<(&str, &str)>, statement: &str) -> Output {
+    let mut command = command();
+    command.args(["sql", "--server", &server.pg.to_string(), "--format", "csv", statement]);
+    if let Some((user, password)) = login {
+        command.args(["--user", user]).env(PASSWORD, password);
+    }
+    finish(command.stdin(Stdio::null()))
+}
+
+#[test]
+fn sql_is_for_the_same_users_and_by_the_same_rules() {
+    let server = start();
+    let alice = Some(("alice", "pw"));
+    stdout(&with_password(&server, &["user", "create", "alice"], "pw"));
+    stdout(&run(&server, ADMIN, &["topic", "create", "orders"]));
+    let count = "SELECT count(*) AS n FROM orders";
+    for (login, said) in [
+        (None, "name a user with --user"),
+        (Some(("alice", "PW")), "28P01"),
+        (Some(("nobody", "pw")), "28P01"),
+        (alice, "42P01"),
+    ] {
+        let refused = sql(&server, login, count);
+        assert_eq!(refused.status.code(), Some(1));
+        assert!(stderr(&refused).contains(said), "{}", stderr(&refused));
+    }
+    let rule = ["--allow", "alice", "--operation", "read", "--topic", "orders"];
+    stdout(&run(&server, ADMIN, &[&["acl", "add"], &rule[..]].concat()));
+    for login in [alice, ADMIN] {
+        assert_eq!(stdout(&sql(&server, login, count)), "n\n0\n");
+    }
+}
