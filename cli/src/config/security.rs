@@ -6,6 +6,9 @@ use super::{Config, KafkaConfig};
 use crate::failure::Failure;
 use crate::units::HostPort;
 
+/// What Kafka's rules have before the name of a user.
+const PRINCIPAL_PREFIX: &str = "User:";
+
 /// Who may come in.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize, clap::ValueEnum)]
 #[serde(rename_all = "lowercase")]
@@ -102,6 +105,12 @@ impl Config {
         }
         for (name, port) in self.kafka.ports() {
             self.tls.check_port(&name, &port)?;
+        }
+        if let Some(name) = self.auth_super_users.0.iter().find(|name| name.starts_with(PRINCIPAL_PREFIX)) {
+            let user = &name[PRINCIPAL_PREFIX.len()..];
+            return Err(Failure::Usage(format!(
+                "auth_super_users has \"{name}\"; it takes names of users: \"{user}\""
+            )));
         }
         if self.admin_password.is_some() && self.auth != Auth::Required {
             return Err(Failure::Usage(
