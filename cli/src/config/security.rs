@@ -1,6 +1,7 @@
 //! Who may come in and how that is proven: authentication, TLS, and the ports of the Kafka protocol.
 
 use serde::{Deserialize, Deserializer, Serialize};
+use strandline_storage::access::{Authorizer, WithoutRules};
 
 use super::{Config, KafkaConfig};
 use crate::failure::Failure;
@@ -90,6 +91,14 @@ impl KafkaConfig {
 }
 
 impl Config {
+    /// How rules are looked at. `None`: everybody may do everything.
+    pub fn authorizer(&self) -> Option<Authorizer> {
+        let without_rules =
+            if self.auth_allow_without_rules { WithoutRules::Allow } else { WithoutRules::Refuse };
+        let authorizer = Authorizer { super_users: self.auth_super_users.0.clone(), without_rules };
+        (self.auth == Auth::Required).then_some(authorizer)
+    }
+
     /// Whether the Postgres port speaks TLS: if there is a certificate, unless it is told otherwise.
     pub fn pg_tls(&self) -> PgTls {
         let by_default = if self.tls.certificate.is_some() { PgTls::Optional } else { PgTls::Off };
