@@ -1,10 +1,14 @@
 //! Who may come in and how that is proven: authentication, TLS, and the ports of the Kafka protocol.
 
 use serde::{Deserialize, Deserializer, Serialize};
+use strandline_storage::access::{Authorizer, WithoutRules};
 
 use super::{Config, KafkaConfig};
 use crate::failure::Failure;
 use crate::units::HostPort;
+
+/// What Kafka's rules have before the name of a user.
+const PRINCIPAL_PREFIX: &str = "User:";
 
 /// Who may come in.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize, clap::ValueEnum)]
@@ -87,6 +91,14 @@ impl KafkaConfig {
 }
 
 impl Config {
+    /// How rules are looked at. `None`: everybody may do everything.
+    pub fn authorizer(&self) -> Option<Authorizer> {
+        let without_rules =
+            if self.auth_allow_without_rules { WithoutRules::Allow } else { WithoutRules::Refuse };
+        let authorizer = Authorizer { super_users: self.auth_super_users.0.clone(), without_rules };
+        (self.auth == Auth::Required).then_some(authorizer)
+    }
+
     /// Whether the Postgres port speaks TLS: if there is a certificate, unless it is told otherwise.
     pub fn pg_tls(&self) -> PgTls {
         let by_default = if self.tls.certificate.is_some() { PgTls::Optional } else { PgTls::Off };
@@ -102,6 +114,12 @@ impl Config {
         }
         for (name, port) in self.kafka.ports() {
             self.tls.check_port(&name, &port)?;
+        }
+        if let Some(name) = self.auth_super_users.0.iter().find(|name| name.starts_with(PRINCIPAL_PREFIX)) {
+            let user = &name[PRINCIPAL_PREFIX.len()..];
+            return Err(Failure::Usage(format!(
+                "auth_super_users has \"{name}\"; it takes names of users: \"{user}\""
+            )));
         }
         if self.admin_password.is_some() && self.auth != Auth::Required {
             return Err(Failure::Usage(

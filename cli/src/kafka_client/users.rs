@@ -57,35 +57,31 @@ impl Admin {
     }
 
     /// Gives a user a password, by all mechanisms. The server gets what proves it, not the password.
-    /// A request may alter one credential of a user, so there is one for each.
     pub async fn put_user(&mut self, name: &str, password: &str) -> Result<(), ClientError> {
-        let what = format!("user \"{name}\" was not changed");
-        for mechanism in ScramMechanism::ALL {
-            let salt = Seams::system().rng.bytes16();
+        let seams = Seams::system();
+        let upsertion = |mechanism: ScramMechanism| {
+            let salt = seams.rng.bytes16();
             let salted = mechanism.salted_password(password, &salt, SCRAM_ITERATIONS_DEFAULT);
-            let upsertion = ScramCredentialUpsertion::default()
+            ScramCredentialUpsertion::default()
                 .with_name(text(name))
                 .with_mechanism(code_of(mechanism))
                 .with_iterations(SCRAM_ITERATIONS_DEFAULT.cast_signed())
                 .with_salt(salt.to_vec().into())
-                .with_salted_password(salted.into());
-            let request = AlterUserScramCredentialsRequest::default().with_upsertions(vec![upsertion]);
-            self.alter_users(&request, &what).await?;
-        }
-        Ok(())
+                .with_salted_password(salted.into())
+        };
+        let upsertions = ScramMechanism::ALL.into_iter().map(upsertion).collect();
+        let request = AlterUserScramCredentialsRequest::default().with_upsertions(upsertions);
+        self.alter_users(&request, &format!("user \"{name}\" was not changed")).await
     }
 
     /// Takes all credentials from a user, which is then none.
     pub async fn delete_user(&mut self, user: &UserSummary) -> Result<(), ClientError> {
-        let what = format!("user \"{}\" was not deleted", user.name);
-        for (mechanism, _) in user.credentials.clone() {
-            let deletion = ScramCredentialDeletion::default()
-                .with_name(text(&user.name))
-                .with_mechanism(code_of(mechanism));
-            let request = AlterUserScramCredentialsRequest::default().with_deletions(vec![deletion]);
-            self.alter_users(&request, &what).await?;
-        }
-        Ok(())
+        let deletion = |(mechanism, _): &(ScramMechanism, i32)| {
+            ScramCredentialDeletion::default().with_name(text(&user.name)).with_mechanism(code_of(*mechanism))
+        };
+        let deletions = user.credentials.iter().map(deletion).collect();
+        let request = AlterUserScramCredentialsRequest::default().with_deletions(deletions);
+        self.alter_users(&request, &format!("user \"{}\" was not deleted", user.name)).await
     }
 
     async fn alter_users(

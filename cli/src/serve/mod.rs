@@ -20,6 +20,7 @@ mod kafka_ports;
 mod listeners;
 mod open;
 mod parts;
+mod pg_port;
 mod readiness;
 mod server;
 mod shutdown;

@@ -1,12 +1,12 @@
 //! The tasks of the server: each has a name, an owner that awaits it, and a way to be stopped.
 
+use std::sync::Arc;
 use std::time::Duration;
 
 use metrics_exporter_prometheus::PrometheusHandle;
 use strandline_engine::{Engine, EngineSettings, Inference};
 use strandline_kafka_gateway::{AutoCreate, GatewaySettings, Listener};
 use strandline_pgwire_server::PgSettings;
-use strandline_storage::access::{Authorizer, WithoutRules};
 use strandline_storage::log::Log;
 use strandline_storage::seam::Seams;
 use tokio::net::TcpListener;
@@ -16,7 +16,7 @@ use super::advertised::{self, Advertised};
 use super::readiness::Readiness;
 use super::shutdown::Stop;
 use super::{demo, http};
-use crate::config::{Auth, Config};
+use crate::config::Config;
 use crate::failure::Failure;
 
 /// Histograms are folded this often when nobody asks for them.
@@ -79,9 +79,13 @@ impl Parts {
         self.spawn(async move { served.await.map_err(|error| format!("the Kafka port failed: {error}")) });
     }
 
-    pub fn spawn_pg(&mut self, listener: TcpListener, log: Log, config: &Config, stop: &Stop) {
-        let engine = Engine::start(log, engine_settings(config));
-        let settings = pg_settings(config);
+    pub fn spawn_pg(
+        &mut self,
+        listener: TcpListener,
+        engine: Arc<Engine>,
+        settings: PgSettings,
+        stop: &Stop,
+    ) {
         let served = strandline_pgwire_server::serve(listener, engine.clone(), settings, stop.receiver());
         self.spawn(async move {
             let served = served.await.map_err(|error| format!("the Postgres port failed: {error}"));
@@ -119,7 +123,7 @@ fn gateway_settings(config: &Config) -> GatewaySettings {
     let kafka = &config.kafka;
     let auto_create = if kafka.auto_create_topics { AutoCreate::Enabled } else { AutoCreate::Disabled };
     GatewaySettings {
-        authorizer: authorizer(config),
+        authorizer: config.authorizer(),
         auto_create_topics: auto_create,
         num_partitions_default: kafka.default_partitions,
         group_initial_rebalance_delay: kafka.group_initial_rebalance_delay.0,
@@ -135,15 +139,8 @@ fn gateway_settings(config: &Config) -> GatewaySettings {
     }
 }
 
-/// Rules hold where users prove who they are.
-fn authorizer(config: &Config) -> Option<Authorizer> {
-    let without_rules =
-        if config.auth_allow_without_rules { WithoutRules::Allow } else { WithoutRules::Refuse };
-    let super_users = config.auth_super_users.0.clone();
-    (config.auth == Auth::Required).then_some(Authorizer { super_users, without_rules })
-}
-
-fn engine_settings(config: &Config) -> EngineSettings {
+/// What queries may take.
+pub fn engine_settings(config: &Config) -> EngineSettings {
     EngineSettings {
         query_memory_bytes: config.query.memory_bytes_max.as_usize(),
         concurrent_queries: config.query.concurrent_max,
@@ -151,8 +148,4 @@ fn engine_settings(config: &Config) -> EngineSettings {
         inference: Inference::Owner,
         ..EngineSettings::default()
     }
-}
-
-fn pg_settings(config: &Config) -> PgSettings {
-    PgSettings { connections_max: config.pg.connections_max, ..PgSettings::default() }
 }

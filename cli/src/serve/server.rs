@@ -5,6 +5,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use metrics_exporter_prometheus::PrometheusHandle;
+use strandline_engine::Engine;
 use strandline_storage::log::{Health, Log};
 #[cfg(debug_assertions)]
 use strandline_storage::seam::Failpoints;
@@ -14,7 +15,8 @@ use tokio::time::timeout;
 use super::banner::{self, BoundPorts};
 use super::kafka_ports::{self, gateway_listeners};
 use super::listeners::Listeners;
-use super::parts::Parts;
+use super::parts::{self, Parts};
+use super::pg_port::pg_settings;
 use super::readiness::Readiness;
 use super::shutdown::{StopSignals, Stopper};
 use super::{advertised, demo, first_user, open};
@@ -55,7 +57,8 @@ pub async fn run(config: Config, metrics: PrometheusHandle) -> Result<(), Failur
     parts.spawn_check(advertised::of_ports(&listeners.kafka), stopper.handle());
     let kafka = gateway_listeners(listeners.kafka, &config, tls.as_ref())?;
     parts.spawn_kafka(kafka, log.clone(), &config, &stopper.handle());
-    parts.spawn_pg(listeners.pg, log.clone(), &config, &stopper.handle());
+    let engine = Engine::start(log.clone(), parts::engine_settings(&config));
+    parts.spawn_pg(listeners.pg, engine, pg_settings(&config, tls.as_ref())?, &stopper.handle());
     readiness.serving(log.clone());
     output::print(&banner::text(&config, &ports))?;
     let reason = wait_for_end(&mut signals, &log, &mut parts).await;

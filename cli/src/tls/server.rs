@@ -6,6 +6,7 @@ use std::sync::Arc;
 use rustls::ServerConfig;
 use rustls::server::WebPkiClientVerifier;
 use rustls::server::danger::ClientCertVerifier;
+use strandline_pgwire_server::TLS_PROTOCOL;
 use strandline_storage::seam::Clock;
 
 use super::reload::{Pair, ReloadedCertificate};
@@ -46,6 +47,13 @@ impl ServerTls {
     /// For a Kafka port.
     pub fn kafka(&self, clients: ClientCertificate) -> Result<Arc<ServerConfig>, Failure> {
         self.config(clients).map(Arc::new)
+    }
+
+    /// For the Postgres port.
+    pub fn pg(&self) -> Result<Arc<ServerConfig>, Failure> {
+        let mut config = self.config(ClientCertificate::None)?;
+        config.alpn_protocols = vec![TLS_PROTOCOL.to_vec()];
+        Ok(Arc::new(config))
     }
 
     fn config(&self, clients: ClientCertificate) -> Result<ServerConfig, Failure> {

@@ -61,7 +61,7 @@ fn listening_beyond_this_machine_is_refused_without_no_auth() {
 fn formats_are_listed_with_their_versions() {
     let output = run(&["version", "--formats"]);
     assert!(
-        text(&output.stdout).contains("durable format: writes 3, reads 1 to 3"),
+        text(&output.stdout).contains("durable format: writes 4, reads 1 to 4"),
         "{}",
         text(&output.stdout)
     );

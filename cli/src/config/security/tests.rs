@@ -96,4 +96,6 @@ fn names_are_one_or_a_list() {
     assert_eq!(names("[\"admin\", \"CN=ops,O=example\"]"), ["admin", "CN=ops,O=example"]);
     let config = load_text("auth_super_users = [\"a\", \"b\"]\n", &[], ServeArgs::default());
     assert_eq!(config.expect("right settings").auth_super_users.0, ["a", "b"]);
+    let message = refused("auth_super_users = \"User:a\"\n", &[], ServeArgs::default());
+    assert!(message.contains("it takes names of users: \"a\""), "{message}");
 }

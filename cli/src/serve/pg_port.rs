@@ -1,0 +1,32 @@
+//! The Postgres port as its server is given it: who may come in, and by which kind of connection.
+
+use std::sync::Arc;
+
+use strandline_pgwire_server::{Authentication, PgSettings, PgTls as Tls, TlsMode};
+use tokio_rustls::TlsAcceptor;
+
+use crate::config::{Config, PgTls};
+use crate::failure::Failure;
+use crate::tls::ServerTls;
+
+/// # Errors
+/// TLS that cannot be set up.
+pub fn pg_settings(config: &Config, tls: Option<&ServerTls>) -> Result<PgSettings, Failure> {
+    let mode = match config.pg_tls() {
+        PgTls::Off => None,
+        PgTls::Optional => Some(TlsMode::Optional),
+        PgTls::Required => Some(TlsMode::Required),
+    };
+    // The settings were checked: where TLS is asked for, there is a certificate.
+    let tls = mode.zip(tls).map(|(mode, tls)| {
+        let acceptor = TlsAcceptor::from(tls.pg()?);
+        Ok::<_, Failure>(Tls { acceptor, mode })
+    });
+    let authorizer = config.authorizer().map(Arc::new);
+    Ok(PgSettings {
+        connections_max: config.pg.connections_max,
+        authentication: authorizer.map_or(Authentication::Any, Authentication::Required),
+        tls: tls.transpose()?,
+        ..PgSettings::default()
+    })
+}
