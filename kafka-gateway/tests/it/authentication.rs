@@ -98,6 +98,7 @@ impl Client {
     }
 }
 
+/// Reported as platformatic#350: a client may know no other version of SaslAuthenticate than 2.
 #[tokio::test]
 async fn every_mechanism_lets_a_user_in() {
     let gateway = start(settings()).await;
@@ -121,6 +122,7 @@ fn api_versions() -> ApiVersionsRequest {
         .with_client_software_version(StrBytes::from_static_str("1"))
 }
 
+/// Reported as kop#667, shotover#1574.
 #[tokio::test]
 async fn tokens_go_without_requests_after_version_0_of_the_handshake() {
     let gateway = start(settings()).await;
