@@ -32,6 +32,7 @@ impl World {
             if let Some(process) = self.current()
                 && let Some(topic_partition) = partition_of(&process.log, KEPT, 0)
             {
+                self.count("operations");
                 let commit = OffsetCommit { topic_partition, offset, leader_epoch: -1, metadata: None };
                 let committed = process.log.commit_offsets(READERS, vec![commit]);
                 if let Some(Ok([Ok(())])) = self.within(committed).await.as_ref().map(|done| done.as_deref())

@@ -132,6 +132,7 @@ impl World {
         batch: Bytes,
         ids: &[u64],
     ) -> Result<i64, AppendError> {
+        self.count("operations");
         let appends = vec![PartitionAppend { topic_partition: id, batch }];
         let appended = process.log.append(appends).await.remove(0);
         if let Err(AppendError::Write(WriteError::Fenced { .. })) = appended {

@@ -28,10 +28,8 @@ use crate::object::sim_file_system::SimFileSystem;
 use crate::object::{DurableLocal, LocalOptions, LogStore};
 use crate::seam::Seams;
 
-/// Operations of one run on a remote store, beside those of the idempotent producer.
-const STEPS: u32 = 300;
-/// On a local disk.
-const LOCAL_STEPS: u32 = 150;
+/// Steps of one run, each of which begins one operation or some.
+const STEPS: u32 = 150;
 /// Owners of before that go on until they are fenced.
 const ZOMBIES_MAX: usize = 2;
 const LOCAL_ROOT: &str = "/data";
@@ -108,11 +106,7 @@ async fn run(place: Place, seed: u64, wrong_rule: Option<WrongRule>) -> Result<T
         tokio::spawn(world.clone().transfer()),
         tokio::spawn(world.clone().consume_in_a_group()),
     ];
-    let steps = match place {
-        Place::Remote => STEPS,
-        Place::Local => LOCAL_STEPS,
-    };
-    for _ in 0..steps {
+    for _ in 0..STEPS {
         world.step().await?;
     }
     clients.iter().for_each(tokio::task::JoinHandle::abort);
@@ -271,8 +265,9 @@ impl World {
             37..39 => drop(tokio::spawn(world.collect(process))),
             39..44 => drop(tokio::spawn(world.read_beside())),
             44..51 => self.operate_zombie(),
-            _ => self.append_some(&process),
+            _ => return self.append_some(&process),
         }
+        self.count("operations");
     }
 
     /// Clients of an owner of before do not know either that it is one.

@@ -9,7 +9,9 @@ use super::run::{Place, run_seed};
 use super::totals::{EXPECTED_LOCAL, Totals};
 
 /// Of one run in CI.
-const SEEDS: u64 = 1000;
+const SEEDS: u64 = 2000;
+/// Of one seed on the average.
+const OPERATIONS_MIN: u64 = 300;
 const LOCAL_SEEDS: u64 = 200;
 /// Of a long run, by hand.
 const LONG_SEEDS: Range<u64> = 100_000..130_000;
@@ -64,6 +66,8 @@ fn nothing_is_lost(place: Place, seeds: Range<u64>) -> Totals {
 fn the_rules_lose_nothing_under_any_seed() {
     let totals = nothing_is_lost(Place::Remote, 0..SEEDS);
     assert_eq!(totals.missing(), [""; 0], "it never happened");
+    let operations = totals.of("operations") / SEEDS;
+    assert!(operations >= OPERATIONS_MIN, "{operations} operations a seed");
 }
 
 #[test]

@@ -76,6 +76,10 @@ impl Totals {
         (self.faults, self.trace) = (faults, trace);
     }
 
+    pub(super) fn of(&self, name: &str) -> u64 {
+        self.counts.get(name).copied().unwrap_or(0)
+    }
+
     /// Names of what never happened.
     pub(super) fn missing(&self) -> Vec<&'static str> {
         let mut missing = self.missing_of(&EXPECTED);

@@ -94,6 +94,7 @@ impl World {
     {
         loop {
             if let Some(process) = self.current() {
+                self.count("operations");
                 let decide = prepare(&process.log.snapshot());
                 match self.within(process.log.update_transactional_id(TRANSFERS, decide)).await {
                     Some(Ok(answer)) => return (process, answer),
