@@ -12,12 +12,18 @@ use crate::pg_type::PgType;
 /// What a column is called when nothing names it.
 pub(super) const UNNAMED: &str = "?column?";
 
-/// A name after folding: lower case unless it is quoted.
+/// A name after folding: unless it is quoted, its ASCII letters are in lower case, as PostgreSQL has
+/// it in every encoding of several bytes.
 pub(super) fn fold(ident: &Ident) -> String {
     match ident.quote_style {
         Some(_) => ident.value.clone(),
-        None => ident.value.to_lowercase(),
+        None => ident.value.to_ascii_lowercase(),
     }
+}
+
+/// Whether two names are the same but for case.
+pub(super) fn same_without_case(one: &str, other: &str) -> bool {
+    one.to_lowercase() == other.to_lowercase()
 }
 
 pub(super) fn part_text(part: &ObjectNamePart) -> String {

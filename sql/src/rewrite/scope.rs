@@ -9,7 +9,7 @@ use datafusion::sql::sqlparser::ast::{Expr, Ident};
 
 use super::build;
 use super::kind::Kind;
-use super::names::fold;
+use super::names::{fold, same_without_case};
 use crate::error::{SqlError, SqlErrorKind};
 use crate::parse::position_of;
 
@@ -75,7 +75,7 @@ impl Match {
     fn fits(self, wanted: &str, name: &str) -> bool {
         match self {
             Self::Exact => wanted == name,
-            Self::WithoutCase => wanted == name.to_lowercase(),
+            Self::WithoutCase => same_without_case(wanted, name),
         }
     }
 }

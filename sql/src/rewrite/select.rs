@@ -10,7 +10,7 @@ use datafusion::sql::sqlparser::ast::{
 };
 
 use super::kind::Kind;
-use super::names::fold;
+use super::names::{fold, same_without_case};
 use super::query::{item_name, order_by_items, output_ordinal, refuse_select_clauses};
 use super::scope::{Scope, ScopeColumn};
 use super::{Output, Rewriter, build};
@@ -102,10 +102,11 @@ impl Rewriter<'_> {
 
     fn item(&mut self, item: SelectItem, scope: &Scope) -> Result<Item, SqlError> {
         let written = item_name(&item);
+        let has_alias = matches!(item, SelectItem::ExprWithAlias { .. });
         let (SelectItem::UnnamedExpr(mut expr) | SelectItem::ExprWithAlias { mut expr, .. }) = item else {
             return Err(SqlError::unsupported("this select item"));
         };
-        let plain = matches!(expr, Expr::Identifier(_) | Expr::CompoundIdentifier(_));
+        let plain = !has_alias && matches!(expr, Expr::Identifier(_) | Expr::CompoundIdentifier(_));
         let kind = match self.expr(&mut expr, scope) {
             Ok(kind) => kind,
             // No row comes out, so that nobody can see the value.
@@ -120,7 +121,7 @@ impl Rewriter<'_> {
         if plain
             && let Expr::CompoundIdentifier(parts) = &expr
             && let Some(last) = parts.last()
-            && last.value.to_lowercase() == name
+            && same_without_case(&last.value, &name)
         {
             name.clone_from(&last.value);
         }

@@ -208,7 +208,7 @@ impl Session {
             text_topic("orders", 20_003, &["lower"]),
             text_topic("a.b.c", 20_004, &["hg.nginx.org", "1xx", "$type", "select"]),
             text_topic("frog-hops", 20_005, &["x"]),
-            text_topic("cases", 20_006, &["A", "B", "b", "userId", "nameX", "NAMEX"]),
+            text_topic("cases", 20_006, &["A", "B", "b", "userId", "nameX", "NAMEX", "é", "É"]),
             text_topic("Mixed", 20_007, &["ts2"]),
             hidden,
             system,

@@ -26,6 +26,9 @@ async fn names_are_exact_after_folding_or_unique_without_case() {
         ("SELECT B FROM cases", "b"),
         ("SELECT \"B\" FROM cases", "B"),
         ("SELECT A FROM cases", "A"),
+        ("SELECT é FROM cases", "é"),
+        ("SELECT É FROM cases", "É"),
+        ("SELECT \"É\" FROM cases", "É"),
         ("SELECT userid FROM cases", "userId"),
         ("SELECT USERID FROM cases AS C", "userId"),
         ("SELECT c.\"nameX\" FROM cases c", "nameX"),
@@ -86,6 +89,24 @@ async fn columns_are_named_as_postgres_names_them() {
             "total"
         ]
     );
+}
+
+#[tokio::test]
+async fn an_alias_is_kept_that_is_its_column_but_for_case() {
+    let session = Session::new();
+    for (sql, name, value) in [
+        ("SELECT \"userId\" AS userid FROM cases", "userid", "userId"),
+        ("SELECT \"userId\" AS \"USERID\" FROM cases", "USERID", "userId"),
+        ("SELECT \"userid\" FROM (SELECT \"userId\" AS userid FROM cases) AS x", "userid", "userId"),
+        ("SELECT b FROM (SELECT b AS \"B\", \"B\" AS b FROM cases) AS z", "b", "B"),
+        ("SELECT \"B\" FROM (SELECT b AS \"B\", \"B\" AS b FROM cases) AS z", "B", "b"),
+        ("WITH x AS (SELECT \"userId\" AS userid FROM cases) SELECT x.\"userid\" FROM x", "userid", "userId"),
+        ("SELECT userid FROM cases", "userId", "userId"),
+    ] {
+        let answer = session.run(sql).await;
+        assert_eq!(answer.names, [name], "{sql}");
+        assert_eq!(answer.value(), value, "{sql}");
+    }
 }
 
 #[tokio::test]
