@@ -1,7 +1,8 @@
 //! Puts the values of parameters into a plan.
 //!
-//! Invariant: a value changes its type only where that loses nothing, or where it is text that has to
-//! be read as what it is compared with.
+//! Invariant: a value changes its type only where that loses nothing, where it is text that has to be
+//! read as what it is compared with, or where it is a numeric beside a double, which PostgreSQL takes
+//! as a double.
 
 use datafusion::arrow::datatypes::{DataType, TimeUnit};
 use datafusion::common::ParamValues;
@@ -77,6 +78,10 @@ fn coerce(
             ScalarValue::TimestampMicrosecond(Some(micros), zone),
             DataType::Timestamp(TimeUnit::Millisecond, _),
         ) if micros % 1_000 == 0 => Ok(ScalarValue::TimestampMillisecond(Some(micros / 1_000), zone.clone())),
+        (
+            ScalarValue::Decimal128(..) | ScalarValue::Decimal256(..),
+            DataType::Float64 | DataType::Float32,
+        ) => Ok(value.cast_to(&DataType::Float64)?),
         _ => Ok(value),
     }
 }
@@ -135,6 +140,13 @@ mod tests {
         let value = ScalarValue::TimestampMicrosecond(Some(2_000), Some("UTC".into()));
         let bound = coerce(value, Some(&utc(TimeUnit::Millisecond)), &no_times).unwrap();
         assert_eq!(bound, ScalarValue::TimestampMillisecond(Some(2), Some("UTC".into())));
+    }
+
+    #[test]
+    fn a_numeric_beside_a_double_is_a_double() {
+        let value = ScalarValue::Decimal128(Some(15), 38, 1);
+        let bound = coerce(value, Some(&DataType::Float64), &no_times).unwrap();
+        assert_eq!(bound, ScalarValue::Float64(Some(1.5)));
     }
 
     #[test]

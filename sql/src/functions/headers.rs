@@ -1,4 +1,5 @@
-//! `header(_headers, 'k')` and `header_bytes(_headers, 'k')`: the last value of a record header.
+//! `header(_headers, 'k')` and `header_bytes(_headers, 'k')`: the last value of a record header; and all
+//! of them as JSON.
 //!
 //! Headers come as a list of {key, value}; keys may repeat, and as in Kafka's `lastHeader` the last
 //! one counts. A header whose value is null gives NULL, an empty one the empty value.
@@ -63,4 +64,69 @@ fn last_value(headers: &ArrayRef, index: usize, key: &str) -> Result<Option<Vec<
     let value = cast(&values.slice(last, 1), &DataType::Binary)?;
     let value = value.as_binary::<i32>();
     Ok(value.is_valid(0).then(|| value.value(0).to_vec()))
+}
+
+/// Headers as the JSON that clients are shown: an array of objects with a key and a value, which is
+/// text with U+FFFD for what is not UTF-8.
+pub(super) fn json_text(inputs: &Inputs) -> Result<ArrayRef> {
+    let lists = inputs.array(0)?;
+    let DataType::List(_) = lists.data_type() else {
+        return exec_err!("the headers of a record are needed, not {}", lists.data_type());
+    };
+    let lists = lists.as_list::<i32>();
+    let texts = inputs.rows().map(|row| {
+        let index = inputs.row_of(0, row);
+        if lists.is_valid(index) { json_of(&lists.value(index)).map(Some) } else { Ok(None) }
+    });
+    Ok(Arc::new(texts.collect::<Result<StringArray>>()?))
+}
+
+fn json_of(entries: &ArrayRef) -> Result<String> {
+    let Some(entries) = entries.as_struct_opt() else {
+        return exec_err!("the headers of a record are needed, not a list of {}", entries.data_type());
+    };
+    let (Some(keys), Some(values)) = (entries.column_by_name("key"), entries.column_by_name("value")) else {
+        return exec_err!("the headers of a record have keys and values");
+    };
+    let (keys, values) = (cast(keys, &DataType::Utf8)?, cast(values, &DataType::Binary)?);
+    let (keys, values) = (keys.as_string::<i32>(), values.as_binary::<i32>());
+    let objects: Vec<String> = (0..entries.len())
+        .map(|entry| {
+            let value = if values.is_valid(entry) {
+                json_string(&String::from_utf8_lossy(values.value(entry)))
+            } else {
+                "null".to_owned()
+            };
+            format!("{{\"key\": {}, \"value\": {value}}}", json_string(keys.value(entry)))
+        })
+        .collect();
+    Ok(format!("[{}]", objects.join(", ")))
+}
+
+fn json_string(text: &str) -> String {
+    let mut json = String::with_capacity(text.len() + 2);
+    json.push('"');
+    for character in text.chars() {
+        match character {
+            '"' => json.push_str("\\\""),
+            '\\' => json.push_str("\\\\"),
+            '\n' => json.push_str("\\n"),
+            '\r' => json.push_str("\\r"),
+            '\t' => json.push_str("\\t"),
+            control if control < ' ' => json.push_str(&format!("\\u{:04x}", u32::from(control))),
+            other => json.push(other),
+        }
+    }
+    json.push('"');
+    json
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn strings_are_written_as_json() {
+        assert_eq!(json_string("a\"b\\c\n\u{1}é"), "\"a\\\"b\\\\c\\n\\u0001é\"");
+    }
 }

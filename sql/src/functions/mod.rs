@@ -4,17 +4,20 @@
 //! language.
 
 mod arithmetic;
+mod bytea;
 mod catalog;
 mod fields;
 mod headers;
 mod interval;
 mod names;
+mod number;
 mod pattern;
 mod scalar;
 mod session;
 mod single;
 mod time;
 mod to_char;
+mod truncate;
 mod values;
 
 use std::fmt::Debug;
@@ -26,6 +29,7 @@ use datafusion::execution::FunctionRegistry;
 use crate::relations::Relations;
 use crate::statement::SetScope;
 
+pub(crate) use bytea::{ByteaFault, bytes_of};
 pub(crate) use fields::is_own_field;
 
 /// `timezone(zone, time)`: between an instant and the time on a wall clock.
@@ -68,6 +72,18 @@ pub(crate) const LIKE_PATTERN: &str = "strandline_like_pattern";
 pub(crate) const OID: &str = "strandline_oid";
 /// `(value)`: a cast to bytea.
 pub(crate) const BYTEA: &str = "strandline_bytea";
+/// `(value, pattern)`: LIKE over bytes.
+pub(crate) const BYTEA_LIKE: &str = "strandline_bytea_like";
+/// `(left, right)`: `||` of bytes.
+pub(crate) const BYTEA_CONCAT: &str = "strandline_bytea_concat";
+/// `(bytes, format)`: `encode`; the planner's own pads no base64.
+pub(crate) const ENCODE: &str = "strandline_encode";
+/// `(instants, instant)`: whether an array has an instant, whatever the precision of either.
+pub(crate) const HAS_INSTANT: &str = "strandline_has_instant";
+/// `(numeric)`: the nearest float.
+pub(crate) const FLOAT8: &str = "strandline_float8";
+/// `(numeric)`: the same number with room for as many digits as there can be.
+pub(crate) const WIDE: &str = "strandline_wide";
 /// `(value)`: the length of a bytea; the planner's own function counts characters of text.
 pub(crate) const BYTE_LENGTH: &str = "strandline_byte_length";
 /// `(value)`: a cast to json.
@@ -116,13 +132,16 @@ pub struct FunctionContext {
 pub fn register_functions(registry: &mut dyn FunctionRegistry, context: &FunctionContext) -> Result<()> {
     let pure = [
         arithmetic::functions(),
+        bytea::functions(),
         catalog::functions(),
         fields::functions(),
         headers::functions(),
         interval::functions(),
+        number::functions(),
         pattern::functions(),
         time::functions(),
         to_char::functions(),
+        truncate::functions(),
         values::functions(),
     ];
     for scalar in pure.into_iter().flatten() {

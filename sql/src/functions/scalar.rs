@@ -7,7 +7,7 @@ use std::fmt::{self, Debug, Formatter};
 use std::hash::{Hash, Hasher};
 use std::sync::Arc;
 
-use datafusion::arrow::array::{Array, ArrayRef, Float64Array, Int64Array, StringArray};
+use datafusion::arrow::array::{Array, ArrayRef, BinaryArray, Float64Array, Int64Array, StringArray};
 use datafusion::arrow::compute::cast;
 use datafusion::arrow::datatypes::{DataType, Field, FieldRef};
 use datafusion::common::{ScalarValue, exec_err, plan_err};
@@ -282,6 +282,12 @@ impl<A: Array> Column<A> {
 
 impl Column<StringArray> {
     pub(crate) fn get(&self, row: usize) -> Option<&str> {
+        self.row(row).map(|row| self.array.value(row))
+    }
+}
+
+impl Column<BinaryArray> {
+    pub(crate) fn get(&self, row: usize) -> Option<&[u8]> {
         self.row(row).map(|row| self.array.value(row))
     }
 }

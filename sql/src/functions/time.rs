@@ -5,17 +5,17 @@
 
 use std::sync::Arc;
 
-use chrono::{
-    DateTime, Datelike, Days, Months, NaiveDate, NaiveDateTime, NaiveTime, TimeDelta, Timelike, Utc,
+use chrono::{DateTime, Datelike, Months, NaiveDate, NaiveTime, TimeDelta, Timelike, Utc};
+use datafusion::arrow::array::{
+    Array, ArrayRef, AsArray, BooleanArray, Int64Array, IntervalMonthDayNanoArray,
 };
-use datafusion::arrow::array::{ArrayRef, AsArray, Int64Array, IntervalMonthDayNanoArray};
 use datafusion::arrow::compute::cast;
 use datafusion::arrow::datatypes::{DataType, Int64Type, IntervalMonthDayNano, IntervalUnit, TimeUnit};
 use datafusion::common::{exec_datafusion_err, exec_err, plan_err};
 use datafusion::error::Result;
 
 use super::scalar::{Column, Inputs, Scalar};
-use super::{CEIL_MS, DATE_TRUNC, EXACT_MS, FLOOR_MS, SHIFT, TIMESTAMP, TIMESTAMPTZ, TIMEZONE};
+use super::{CEIL_MS, EXACT_MS, FLOOR_MS, HAS_INSTANT, SHIFT, TIMESTAMP, TIMESTAMPTZ, TIMEZONE};
 use crate::error::SqlError;
 use crate::time::literal::{self, Clock};
 use crate::time::zone::Zone;
@@ -33,7 +33,7 @@ pub(super) fn functions() -> Vec<Scalar> {
             |types| Ok(DataType::Timestamp(unit_of(&types[0]), None)),
             to_wall_clock,
         ),
-        Scalar::new(DATE_TRUNC, (3, 3), |types| time_type(&types[1]), date_trunc),
+        Scalar::of_type(HAS_INSTANT, (2, 2), DataType::Boolean, has_instant),
         Scalar::new(SHIFT, (4, 4), |types| time_type(&types[0]), shift),
         Scalar::new("date_bin", (2, 3), |types| time_type(&types[1]), |inputs| bucket(inputs, EPOCH_ORIGIN)),
         Scalar::new(
@@ -58,7 +58,7 @@ fn unit_of(data_type: &DataType) -> TimeUnit {
 }
 
 /// The type of a time, dates being timestamps at midnight.
-fn time_type(data_type: &DataType) -> Result<DataType> {
+pub(super) fn time_type(data_type: &DataType) -> Result<DataType> {
     match data_type {
         DataType::Timestamp(..) => Ok(data_type.clone()),
         DataType::Date32 | DataType::Date64 | DataType::Null => {
@@ -78,7 +78,7 @@ fn other_side(data_type: &DataType) -> DataType {
 
 /// An argument that holds times, as numbers of its unit.
 pub(super) struct Times {
-    values: Column<Int64Array>,
+    pub(super) values: Column<Int64Array>,
     pub(super) unit: TimeUnit,
     pub(super) is_instant: bool,
 }
@@ -104,7 +104,7 @@ impl Times {
     }
 }
 
-fn per_second(unit: TimeUnit) -> i64 {
+pub(super) fn per_second(unit: TimeUnit) -> i64 {
     match unit {
         TimeUnit::Second => 1,
         TimeUnit::Millisecond => 1_000,
@@ -113,7 +113,7 @@ fn per_second(unit: TimeUnit) -> i64 {
     }
 }
 
-fn date_time(value: i64, unit: TimeUnit) -> Option<DateTime<Utc>> {
+pub(super) fn date_time(value: i64, unit: TimeUnit) -> Option<DateTime<Utc>> {
     match unit {
         TimeUnit::Second => DateTime::from_timestamp_secs(value),
         TimeUnit::Millisecond => DateTime::from_timestamp_millis(value),
@@ -122,7 +122,7 @@ fn date_time(value: i64, unit: TimeUnit) -> Option<DateTime<Utc>> {
     }
 }
 
-fn number(time: DateTime<Utc>, unit: TimeUnit) -> Option<i64> {
+pub(super) fn number(time: DateTime<Utc>, unit: TimeUnit) -> Option<i64> {
     match unit {
         TimeUnit::Second => Some(time.timestamp()),
         TimeUnit::Millisecond => Some(time.timestamp_millis()),
@@ -132,7 +132,10 @@ fn number(time: DateTime<Utc>, unit: TimeUnit) -> Option<i64> {
 }
 
 /// An array of times from numbers of their unit.
-fn times(values: impl Iterator<Item = Result<Option<i64>>>, data_type: &DataType) -> Result<ArrayRef> {
+pub(super) fn times(
+    values: impl Iterator<Item = Result<Option<i64>>>,
+    data_type: &DataType,
+) -> Result<ArrayRef> {
     let numbers: ArrayRef = Arc::new(values.collect::<Result<Int64Array>>()?);
     Ok(cast(&numbers, data_type)?)
 }
@@ -280,48 +283,40 @@ fn to_wall_clock(inputs: &Inputs) -> Result<ArrayRef> {
     times(values, &DataType::Timestamp(source.unit, None))
 }
 
-fn date_trunc(inputs: &Inputs) -> Result<ArrayRef> {
-    let units = inputs.texts(0)?;
+/// Whether an array has an instant; both are compared in the finer precision of theirs.
+fn has_instant(inputs: &Inputs) -> Result<ArrayRef> {
+    let lists = inputs.array(0)?;
+    let DataType::List(_) = lists.data_type() else {
+        return exec_err!("an array of times is needed, not {}", lists.data_type());
+    };
+    let lists = lists.as_list::<i32>();
     let source = Times::of(inputs, 1)?;
-    let mut zones = Zones::of(inputs, 2)?;
-    let data_type = time_type(inputs.array(1)?.data_type())?;
-    let values = inputs.rows().map(|row| {
-        let (Some(unit), Some(time), Some(zone)) = (units.get(row), source.get(row), zones.get(row)?) else {
+    let mut last: Option<(usize, Vec<i128>)> = None;
+    let found = inputs.rows().map(|row| {
+        let index = inputs.row_of(0, row);
+        let Some(value) = source.values.get(row) else { return Ok(None) };
+        if !lists.is_valid(index) {
             return Ok(None);
-        };
-        let zone = if source.is_instant { zone } else { Zone::UTC };
-        let Some(local) = zone.local(time) else { return Ok(None) };
-        let cut = truncate(local, unit)?;
-        Ok(cut.and_then(|cut| zone.instant(cut)).and_then(|time| number(time, source.unit)))
+        }
+        if last.as_ref().is_none_or(|(known, _)| *known != index) {
+            last = Some((index, nanos_of(&lists.value(index))?));
+        }
+        let value = nanos(value, source.unit);
+        Ok(last.as_ref().map(|(_, elements)| elements.contains(&value)))
     });
-    times(values, &data_type)
+    Ok(Arc::new(found.collect::<Result<BooleanArray>>()?))
 }
 
-/// The beginning of the unit that a time lies in.
-fn truncate(time: NaiveDateTime, unit: &str) -> Result<Option<NaiveDateTime>> {
-    let date = time.date();
-    let year = |year: i32| NaiveDate::from_ymd_opt(year, 1, 1);
-    let first = |month: u32| NaiveDate::from_ymd_opt(date.year(), month, 1);
-    let unit = unit.to_ascii_lowercase();
-    let day = match unit.strip_suffix('s').unwrap_or(&unit) {
-        "microsecond" => return Ok(time.with_nanosecond(time.nanosecond() / 1000 * 1000)),
-        "millisecond" => {
-            return Ok(time.with_nanosecond(time.nanosecond() / 1_000_000 * 1_000_000));
-        }
-        "second" => return Ok(time.with_nanosecond(0)),
-        "minute" => return Ok(time.with_nanosecond(0).and_then(|time| time.with_second(0))),
-        "hour" => return Ok(date.and_hms_opt(time.hour(), 0, 0)),
-        "day" => Some(date),
-        "week" => date.checked_sub_days(Days::new(u64::from(date.weekday().num_days_from_monday()))),
-        "month" => first(date.month()),
-        "quarter" => first((date.month() - 1) / 3 * 3 + 1),
-        "year" => year(date.year()),
-        "decade" => year(date.year().div_euclid(10) * 10),
-        "century" | "centurie" => year((date.year() - 1).div_euclid(100) * 100 + 1),
-        "millennium" | "millennia" => year((date.year() - 1).div_euclid(1000) * 1000 + 1),
-        other => return exec_err!("unit \"{other}\" not recognized for date_trunc"),
+fn nanos(value: i64, unit: TimeUnit) -> i128 {
+    i128::from(value) * i128::from(1_000_000_000 / per_second(unit))
+}
+
+fn nanos_of(elements: &ArrayRef) -> Result<Vec<i128>> {
+    let DataType::Timestamp(unit, _) = elements.data_type() else {
+        return exec_err!("an array of times is needed, not of {}", elements.data_type());
     };
-    Ok(day.map(|day| day.and_time(NaiveTime::MIN)))
+    let values = cast(elements, &DataType::Int64)?;
+    Ok(values.as_primitive::<Int64Type>().iter().flatten().map(|value| nanos(value, *unit)).collect())
 }
 
 /// The difference of two times as PostgreSQL has it: whole days apart from the rest.

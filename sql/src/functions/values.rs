@@ -1,35 +1,34 @@
-//! Casts to text, bytea, json and oid as PostgreSQL writes and reads them.
+//! Casts to text, json and oid as PostgreSQL writes and reads them.
 
 use std::sync::Arc;
 
-use datafusion::arrow::array::{
-    Array, ArrayRef, AsArray, BinaryArray, Int32Array, Int64Array, StringArray, UInt32Array,
-};
+use datafusion::arrow::array::{Array, ArrayRef, AsArray, Int64Array, StringArray, UInt32Array};
 use datafusion::arrow::compute::cast;
 use datafusion::arrow::datatypes::{DataType, Float32Type, Float64Type, IntervalMonthDayNano};
-use datafusion::common::{exec_datafusion_err, exec_err};
+use datafusion::common::exec_err;
 use datafusion::error::Result;
 
+use super::bytea::hex_text;
+use super::headers;
 use super::scalar::{Inputs, Scalar};
 use super::time::{Times, Zones, intervals, shown};
-use super::{BYTE_LENGTH, BYTEA, JSON, OID, TEXT};
+use super::{JSON, OID, TEXT};
 use crate::pg_type::PgType;
 
 pub(super) fn functions() -> Vec<Scalar> {
     vec![
         Scalar::of_type(TEXT, (2, 2), DataType::Utf8, text),
-        Scalar::of_type(BYTEA, (1, 1), DataType::Binary, bytea),
-        Scalar::of_type(BYTE_LENGTH, (1, 1), DataType::Int32, byte_length),
-        Scalar::of_type(JSON, (1, 1), DataType::Utf8, |inputs| inputs.cast(0, &DataType::Utf8))
-            .shown_as(PgType::Json),
+        Scalar::of_type(JSON, (1, 1), DataType::Utf8, json).shown_as(PgType::Json),
         Scalar::of_type(OID, (1, 1), DataType::UInt32, oid).shown_as(PgType::Oid),
     ]
 }
 
-fn byte_length(inputs: &Inputs) -> Result<ArrayRef> {
-    let bytes = inputs.cast(0, &DataType::Binary)?;
-    let lengths = bytes.as_binary::<i32>().iter().map(|bytes| bytes.map(|bytes| bytes.len() as i32));
-    Ok(Arc::new(lengths.collect::<Int32Array>()))
+/// A cast to json: text as it is, the headers of a record as the array that clients see.
+fn json(inputs: &Inputs) -> Result<ArrayRef> {
+    match inputs.array(0)?.data_type() {
+        DataType::List(_) => headers::json_text(inputs),
+        _ => inputs.cast(0, &DataType::Utf8),
+    }
 }
 
 fn text(inputs: &Inputs) -> Result<ArrayRef> {
@@ -69,7 +68,7 @@ fn text(inputs: &Inputs) -> Result<ArrayRef> {
         DataType::Binary | DataType::LargeBinary | DataType::BinaryView | DataType::FixedSizeBinary(_) => {
             let bytes = cast(array, &DataType::Binary)?;
             let bytes = bytes.as_binary::<i32>();
-            rows(inputs, array, |index| hex_text(bytes.value(index)))
+            rows(inputs, array, |index| format!("\\x{}", hex_text(bytes.value(index))))
         }
         DataType::List(_) => {
             let lists = array.as_list::<i32>();
@@ -125,16 +124,6 @@ fn float_text(value: f64) -> String {
     format!("{value}")
 }
 
-fn hex_text(bytes: &[u8]) -> String {
-    use std::fmt::Write;
-    let mut text = String::with_capacity(2 + bytes.len() * 2);
-    text.push_str("\\x");
-    for byte in bytes {
-        write!(text, "{byte:02x}").expect("a String takes every write");
-    }
-    text
-}
-
 /// `{a,"b c",NULL}`.
 fn list_text(values: &ArrayRef) -> Result<String> {
     let texts = cast(values, &DataType::Utf8)?;
@@ -182,55 +171,6 @@ fn interval_text(interval: IntervalMonthDayNano) -> String {
     parts.join(" ")
 }
 
-/// `'\x6162'` is hex, `'a\\b\142'` has escapes; what is bytes already stays.
-fn bytea(inputs: &Inputs) -> Result<ArrayRef> {
-    let data_type = inputs.array(0)?.data_type();
-    if !matches!(data_type, DataType::Utf8 | DataType::LargeUtf8 | DataType::Utf8View | DataType::Null) {
-        return inputs.cast(0, &DataType::Binary);
-    }
-    let texts = inputs.texts(0)?;
-    let values: Vec<Option<Vec<u8>>> = inputs
-        .rows()
-        .map(|row| match texts.get(row) {
-            None => Ok(None),
-            Some(text) => bytes_of(text)
-                .map(Some)
-                .ok_or_else(|| exec_datafusion_err!("invalid input syntax for type bytea")),
-        })
-        .collect::<Result<_>>()?;
-    Ok(Arc::new(values.iter().map(Option::as_deref).collect::<BinaryArray>()))
-}
-
-fn bytes_of(text: &str) -> Option<Vec<u8>> {
-    if let Some(hex) = text.strip_prefix("\\x") {
-        let digits: Vec<u8> = hex
-            .chars()
-            .filter(|digit| !digit.is_whitespace())
-            .map(|digit| digit.to_digit(16).and_then(|digit| u8::try_from(digit).ok()))
-            .collect::<Option<_>>()?;
-        if !digits.len().is_multiple_of(2) {
-            return None;
-        }
-        return Some(digits.chunks(2).map(|pair| pair[0] << 4 | pair[1]).collect());
-    }
-    let mut bytes = Vec::with_capacity(text.len());
-    let mut rest = text.as_bytes();
-    while let Some((first, after)) = rest.split_first() {
-        if *first != b'\\' {
-            bytes.push(*first);
-            rest = after;
-        } else if after.first() == Some(&b'\\') {
-            bytes.push(b'\\');
-            rest = &after[1..];
-        } else {
-            let octal = std::str::from_utf8(after.get(..3)?).ok()?;
-            bytes.push(u8::from_str_radix(octal, 8).ok()?);
-            rest = &after[3..];
-        }
-    }
-    Some(bytes)
-}
-
 fn oid(inputs: &Inputs) -> Result<ArrayRef> {
     let numbers = inputs.cast(0, &DataType::Int64)?;
     let numbers: &Int64Array = numbers.as_primitive();
@@ -272,14 +212,5 @@ mod tests {
         assert_eq!(shown(14, 3, 0), "1 year 2 mons 3 days");
         assert_eq!(shown(0, 0, 0), "00:00:00");
         assert_eq!(shown(0, 1, -1_500_000_000), "1 day -00:00:01.5");
-    }
-
-    #[test]
-    fn bytes_are_read_as_hex_or_with_escapes() {
-        assert_eq!(bytes_of("\\x61 62"), Some(b"ab".to_vec()));
-        assert_eq!(bytes_of("a\\\\b\\142"), Some(b"a\\bb".to_vec()));
-        assert_eq!(bytes_of("\\x6"), None);
-        assert_eq!(bytes_of("\\9"), None);
-        assert_eq!(hex_text(b"ab"), "\\x6162");
     }
 }

@@ -33,8 +33,9 @@ pub(super) fn kind(op: &BinaryOperator, left: Option<Kind>, right: Option<Kind>)
         return None;
     }
     Some(match (left.is_float(), right.is_float()) {
-        (true, _) => left,
-        (_, true) => right,
+        (true, true) if left == right => left,
+        (true, _) | (_, true) => Kind::of(PgType::Float8),
+        _ if left.is_wide() || right.is_wide() => Kind::wide_numeric(),
         _ if left.is_fractional() || right.is_fractional() => Kind::of(PgType::Numeric),
         _ => Kind::of(PgType::Int8),
     })

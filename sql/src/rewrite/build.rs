@@ -42,6 +42,11 @@ pub(super) fn boolean(truth: bool) -> Expr {
     value(Value::Boolean(truth))
 }
 
+/// A constant of bytes.
+pub(super) fn bytes(bytes: &[u8]) -> Expr {
+    value(Value::HexStringLiteral(bytes.iter().map(|byte| format!("{byte:02x}")).collect()))
+}
+
 pub(super) fn null() -> Expr {
     value(Value::Null)
 }
@@ -84,6 +89,10 @@ pub(super) fn arrow_cast(expr: Expr, arrow_type: &str) -> Expr {
 
 pub(super) fn binary(left: Expr, op: BinaryOperator, right: Expr) -> Expr {
     Expr::BinaryOp { left: Box::new(left), op, right: Box::new(right) }
+}
+
+pub(super) fn not(expr: Expr) -> Expr {
+    Expr::UnaryOp { op: UnaryOperator::Not, expr: Box::new(expr) }
 }
 
 pub(super) fn nested(expr: Expr) -> Expr {

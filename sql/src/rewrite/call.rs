@@ -12,17 +12,14 @@ use super::cast::interval_literal;
 use super::expr::Rewrite;
 use super::kind::Kind;
 use super::scope::Scope;
-use super::{Rewriter, build};
+use super::{Rewriter, build, category};
 use crate::error::{SqlError, SqlErrorKind};
 use crate::functions::{
-    BYTE_LENGTH, DATE_TRUNC, FIELD, ROUND_HALF_EVEN, TIMEZONE, TO_DATE, TO_TIMESTAMP, is_own_field,
+    BYTE_LENGTH, DATE_TRUNC, ENCODE, FIELD, JSON, ROUND_HALF_EVEN, TIMESTAMPTZ, TIMEZONE, TO_DATE,
+    TO_TIMESTAMP, is_own_field,
 };
 use crate::pg_type::PgType;
 use crate::time::zone::Zone;
-
-/// The units of the planner's own `date_trunc`, which lacks plurals, decades and more.
-const PLANNER_UNITS: &[&str] =
-    &["microsecond", "millisecond", "second", "minute", "hour", "day", "week", "month", "quarter", "year"];
 
 impl Rewriter<'_> {
     pub(super) fn call(&mut self, expr: &mut Expr, scope: &Scope) -> Rewrite {
@@ -46,6 +43,9 @@ impl Rewriter<'_> {
         function.name = build::object_name(&[&name]);
         let kinds = self.arguments(function, scope)?;
         self.clauses(function, scope)?;
+        if !matches!(name.as_str(), "header" | "header_bytes" | "count" | "min" | "max" | "unnest") {
+            headers_as_json(expr, &kinds);
+        }
         if name == "generate_subscripts" && scope.always_empty {
             // As many rows as the list has elements, which is none here.
             let list = take_argument(expr, 0).unwrap_or_else(build::null);
@@ -116,7 +116,7 @@ impl Rewriter<'_> {
     fn specific(&mut self, expr: &mut Expr, name: &str, kinds: &[Option<Kind>]) -> Rewrite {
         match name {
             "generate_subscripts" => Err(SqlError::unsupported("generate_subscripts")),
-            "coalesce" | "nullif" | "greatest" | "least" => self.same_kinds(expr, kinds),
+            "coalesce" | "nullif" | "greatest" | "least" => self.same_kinds(expr, name, kinds),
             "date_trunc" => self.date_trunc(expr, kinds),
             "date_bin" | "time_bucket" => self.time_bucket(expr, kinds),
             "date_part" => {
@@ -165,6 +165,18 @@ impl Rewriter<'_> {
                 rename(expr, BYTE_LENGTH);
                 Ok(Some(Kind::of(PgType::Int4)))
             }
+            "encode" => {
+                if let Some(bytes) = arguments_mut(expr).next() {
+                    self.adapt(bytes, kinds.first().copied().flatten(), Some(Kind::of(PgType::Bytea)))?;
+                }
+                rename(expr, ENCODE);
+                Ok(Some(Kind::of(PgType::Text)))
+            }
+            "min" | "max" if kinds.first().copied().flatten().is_some_and(Kind::is_headers) => {
+                let message = format!("function {name}(json) does not exist");
+                Err(SqlError::new(SqlErrorKind::UndefinedFunction, message)
+                    .with_hint("cast the headers to text, or take one with header(_headers, 'key')"))
+            }
             "concat" | "concat_ws" | "format" => {
                 self.text_arguments(expr, kinds);
                 Ok(Some(Kind::of(PgType::Text)))
@@ -196,27 +208,39 @@ impl Rewriter<'_> {
     }
 
     /// Arguments that have one type in common: literals take it.
-    fn same_kinds(&mut self, expr: &mut Expr, kinds: &[Option<Kind>]) -> Rewrite {
-        let common = kinds.iter().copied().flatten().next();
-        for (argument, kind) in arguments_mut(expr).zip(kinds) {
-            self.adapt(argument, *kind, common)?;
+    fn same_kinds(&mut self, expr: &mut Expr, name: &str, kinds: &[Option<Kind>]) -> Rewrite {
+        if name == "nullif"
+            && let [left, right] = kinds
+        {
+            category::check(*left, "=", *right)?;
         }
-        // A finer argument may make the result finer than the first one.
-        let same = kinds.iter().all(|kind| *kind == common);
-        Ok(common.map(|kind| if same { kind } else { Kind::of(kind.pg_type) }))
+        self.choose(arguments_mut(expr), kinds)
     }
 
-    /// Days begin at midnight of the session's zone, or of the third argument.
+    /// Days begin at midnight of the session's zone, or of the third argument. Text is an instant.
     fn date_trunc(&mut self, expr: &mut Expr, kinds: &[Option<Kind>]) -> Rewrite {
-        let time = kinds.get(1).copied().flatten();
-        let unknown = argument(expr, 0)
-            .and_then(build::string_literal)
-            .is_some_and(|unit| !PLANNER_UNITS.iter().any(|known| unit.eq_ignore_ascii_case(known)));
-        if kinds.len() == 3 {
-            rename(expr, DATE_TRUNC);
-        } else if unknown || (!self.is_utc() && !time.is_some_and(Kind::is_wall_clock)) {
-            rename(expr, DATE_TRUNC);
-            push_argument(expr, build::string(self.zone_name()));
+        let mut time = kinds.get(1).copied().flatten();
+        if time.is_some_and(|kind| !kind.is_instant() && !kind.is_wall_clock()) {
+            return Ok(None);
+        }
+        let zone = build::string(self.zone_name());
+        if time.is_none()
+            && let Some(argument) = arguments_mut(expr).nth(1)
+        {
+            let instant = Kind::of(PgType::Timestamptz);
+            let is_literal = build::string_literal(argument).is_some();
+            self.adapt(argument, None, Some(instant))?;
+            if build::parameter_number(argument).is_some() {
+                let zone = zone.clone();
+                build::replace(argument, |argument| build::call(TIMESTAMPTZ, vec![argument, zone]));
+                time = Some(instant);
+            } else if is_literal {
+                time = Some(instant);
+            }
+        }
+        rename(expr, DATE_TRUNC);
+        if kinds.len() == 2 {
+            push_argument(expr, zone);
         }
         Ok(time)
     }
@@ -227,7 +251,10 @@ impl Rewriter<'_> {
             match index {
                 0 => interval_literal(argument, None)?,
                 1 => {}
-                _ => self.adapt(argument, kinds[index], time.or(Some(Kind::of(PgType::Timestamptz))))?,
+                _ => {
+                    let instant = Kind::of(PgType::Timestamptz);
+                    self.adapt(argument, kinds[index], time.or(Some(instant)))?;
+                }
             }
         }
         Ok(time)
@@ -278,6 +305,15 @@ impl Rewriter<'_> {
     }
 }
 
+/// Functions take the headers of a record as the json that they are to clients.
+fn headers_as_json(expr: &mut Expr, kinds: &[Option<Kind>]) {
+    for (argument, kind) in arguments_mut(expr).zip(kinds) {
+        if kind.is_some_and(Kind::is_headers) {
+            build::replace(argument, |argument| build::call(JSON, vec![argument]));
+        }
+    }
+}
+
 /// A bigint of any size, as the sum of which PostgreSQL answers a numeric.
 const WIDE_INTEGER: DataType = DataType::Decimal(ExactNumberInfo::PrecisionAndScale(20, 0));
 /// Digits after the point to which `round` can be asked to cut what is shown.
@@ -313,7 +349,7 @@ fn function_name(function: &Function) -> Result<String, SqlError> {
 }
 
 fn nanoseconds() -> Kind {
-    Kind { pg_type: PgType::Timestamptz, unit: Some(TimeUnit::Nanosecond) }
+    Kind::of_time(PgType::Timestamptz, Some(TimeUnit::Nanosecond))
 }
 
 fn interval_or_number(expr: &mut Expr) -> Result<(), SqlError> {
@@ -369,6 +405,8 @@ fn answer(name: &str, first: Option<Kind>) -> Option<Kind> {
         "sum" => {
             return first.map(|kind| if kind.is_integer() { Kind::of(PgType::Int8) } else { kind });
         }
+        // The planner's average of numerics is one.
+        "avg" if first.is_some_and(|kind| kind.pg_type == PgType::Numeric) => return first,
         "avg" | "stddev" | "stddev_pop" | "variance" | "var_pop" | "random" | "sqrt" | "ln" | "log"
         | "exp" => PgType::Float8,
         "length" | "char_length" | "character_length" | "octet_length" | "strpos" | "array_upper"
@@ -409,7 +447,7 @@ fn answer(name: &str, first: Option<Kind>) -> Option<Kind> {
         | "current_catalog"
         | "pg_get_userbyid"
         | "pg_get_serial_sequence" => PgType::Text,
-        "header_bytes" => PgType::Bytea,
+        "header_bytes" | "decode" => PgType::Bytea,
         "bool_and" | "bool_or" | "starts_with" => PgType::Bool,
         "current_schemas" | "string_to_array" | "parse_ident" => PgType::TextArray,
         "to_regclass" => PgType::Regclass,

@@ -5,15 +5,16 @@ use datafusion::sql::sqlparser::ast::{
     CharacterLength, DataType, ExactNumberInfo, Expr, TimezoneInfo, TypedString,
 };
 
+use super::any::array_literal;
 use super::expr::Rewrite;
 use super::kind::{Kind, pg_type_of};
-use super::operator::array_literal;
+
 use super::scope::Scope;
 use super::{Rewriter, build};
 use crate::catalog;
 use crate::error::{SqlError, SqlErrorKind};
 use crate::functions::{
-    BYTEA, JSON, NAMESPACE_NAME, OID, REGCLASS, REGCLASS_NAME, REGTYPE_NAME, ROUND_HALF_EVEN, TEXT,
+    BYTEA, FLOAT8, JSON, NAMESPACE_NAME, OID, REGCLASS, REGCLASS_NAME, REGTYPE_NAME, ROUND_HALF_EVEN, TEXT,
     TIMESTAMP, TIMESTAMPTZ, TIMEZONE,
 };
 use crate::pg_type::PgType;
@@ -89,8 +90,8 @@ impl Rewriter<'_> {
         if let Some(kind) = kind.filter(|kind| kind.is_float() && any_numeric) {
             return Ok(Some(kind));
         }
-        let unit = kind.filter(|kind| kind.pg_type == target).and_then(|kind| kind.unit);
-        Ok(Some(Kind { pg_type: target, unit }))
+        let unit = kind.filter(|kind| kind.pg_type == target).and_then(Kind::unit);
+        Ok(Some(Kind::of_time(target, unit)))
     }
 
     /// A string literal that becomes a constant of the type.
@@ -106,7 +107,6 @@ impl Rewriter<'_> {
         }
         Ok(match target {
             PgType::Regproc => Some(build::string(text.rsplit('.').next().unwrap_or(text))),
-            PgType::Bytea => Some(build::call(BYTEA, vec![build::string(text)])),
             PgType::Uuid | PgType::Unknown => Some(build::string(text)),
             target => match (target.element(), array_literal(text)) {
                 (Some(_), Some(elements)) => Some(self.array_constant(elements, target)?),
@@ -138,6 +138,7 @@ impl Rewriter<'_> {
             PgType::Int8 | PgType::Oid => build::arrow_cast(list, "List(Int64)"),
             PgType::Float8 => build::arrow_cast(list, "List(Float64)"),
             PgType::Bool => build::arrow_cast(list, "List(Boolean)"),
+            PgType::Bytea => build::arrow_cast(list, "List(Binary)"),
             _ => return Err(SqlError::unsupported(format!("a literal of type {}", target.display_name()))),
         })
     }
@@ -173,9 +174,12 @@ impl Rewriter<'_> {
                 let digits = build::number_literal(&inner).unwrap_or_default();
                 build::cast(build::string(digits), plain_type(target))
             }
+            PgType::Float8 if kind.is_some_and(|kind| kind.pg_type == PgType::Numeric) => {
+                build::call(FLOAT8, vec![inner])
+            }
             PgType::Oid => build::call(OID, vec![inner]),
             PgType::Numeric => numeric(inner, kind, &data_type),
-            PgType::Json | PgType::Jsonb if same => inner,
+            PgType::Json | PgType::Jsonb if same && !kind.is_some_and(Kind::is_headers) => inner,
             PgType::Json | PgType::Jsonb => build::call(JSON, vec![inner]),
             PgType::Regproc | PgType::Uuid | PgType::Unknown => build::cast(inner, DataType::Text),
             PgType::Bytea if same => inner,
@@ -193,6 +197,7 @@ impl Rewriter<'_> {
         }
         match kind {
             Some(kind) if kind.is_text() => expr,
+            Some(kind) if kind.is_headers() => build::cast(build::call(JSON, vec![expr]), DataType::Text),
             Some(Kind { pg_type: PgType::Regclass, .. }) => build::call(REGCLASS_NAME, vec![expr]),
             Some(Kind { pg_type: PgType::Regtype, .. }) => build::call(REGTYPE_NAME, vec![expr]),
             Some(kind) if kind.is_integer() || matches!(kind.pg_type, PgType::Numeric | PgType::Bool) => {
@@ -202,10 +207,15 @@ impl Rewriter<'_> {
         }
     }
 
-    /// A time or a float inside a text expression becomes text.
+    /// A time, a float, bytes or headers inside a text expression become text.
     pub(super) fn as_text(&self, expr: &mut Expr, kind: Option<Kind>) {
         if kind.is_some_and(|kind| {
-            kind.is_instant() || kind.is_wall_clock() || kind.is_float() || kind.is_interval()
+            kind.is_instant()
+                || kind.is_wall_clock()
+                || kind.is_float()
+                || kind.is_interval()
+                || kind.is_bytea()
+                || kind.is_headers()
         }) {
             build::replace(expr, |expr| self.text_of(expr, kind));
         }

@@ -11,9 +11,9 @@ use datafusion::arrow::datatypes::TimeUnit;
 use super::expr::Rewrite;
 use super::kind::Kind;
 use super::scope::Scope;
-use super::{Rewriter, build};
+use super::{Rewriter, build, category, number};
 use crate::error::{SqlError, SqlErrorKind};
-use crate::functions::{CEIL_MS, EXACT_MS, FLOOR_MS, INTERVAL_ORDER, TIMEZONE};
+use crate::functions::{ByteaFault, CEIL_MS, EXACT_MS, FLOOR_MS, INTERVAL_ORDER, TIMEZONE, bytes_of};
 use crate::pg_type::PgType;
 use crate::time::literal;
 
@@ -47,6 +47,9 @@ impl Rewriter<'_> {
             Some(kind) => Some(kind),
             None => self.expr(&mut expr, scope)?,
         };
+        if kind.is_some_and(Kind::is_headers) {
+            self.as_text(&mut expr, kind);
+        }
         Ok(Operand { expr, kind, constant: self.references == before })
     }
 
@@ -57,8 +60,11 @@ impl Rewriter<'_> {
         };
         let mut left = self.operand(*left, scope)?;
         let mut right = self.operand(*right, scope)?;
-        self.adapt(&mut left.expr, left.kind, right.kind)?;
-        self.adapt(&mut right.expr, right.kind, left.kind)?;
+        category::check(left.kind, &op, right.kind)?;
+        let left_kind = self.adapt(&mut left.expr, left.kind, right.kind)?;
+        right.kind = self.adapt(&mut right.expr, right.kind, left.kind)?;
+        left.kind = left_kind;
+        number::meet(&mut [(&mut left.expr, left.kind), (&mut right.expr, right.kind)]);
         *expr = self.compare(left, op, right);
         Ok(Some(Kind::of(PgType::Bool)))
     }
@@ -68,8 +74,10 @@ impl Rewriter<'_> {
         if let Expr::IsDistinctFrom(left, right) | Expr::IsNotDistinctFrom(left, right) = expr {
             let left_kind = self.expr(left, scope)?;
             let right_kind = self.expr(right, scope)?;
-            self.adapt(left, left_kind, right_kind)?;
-            self.adapt(right, right_kind, left_kind)?;
+            category::check(left_kind, "=", right_kind)?;
+            let left_number = self.adapt(left, left_kind, right_kind)?;
+            let right_number = self.adapt(right, right_kind, left_kind)?;
+            number::meet(&mut [(left, left_number), (right, right_number)]);
         }
         Ok(Some(Kind::of(PgType::Bool)))
     }
@@ -78,15 +86,19 @@ impl Rewriter<'_> {
     pub(super) fn range(&mut self, expr: &mut Expr, scope: &Scope) -> Rewrite {
         match std::mem::replace(expr, build::null()) {
             Expr::Between { expr: value, negated, low, high } => {
-                let value = self.operand(*value, scope)?;
-                let low = self.bound(*low, &value, scope)?;
-                let high = self.bound(*high, &value, scope)?;
+                let mut value = self.operand(*value, scope)?;
+                let mut low = self.bound(*low, &value, ">=", scope)?;
+                let mut high = self.bound(*high, &value, "<=", scope)?;
+                meet([&mut value, &mut low, &mut high]);
                 *expr = between(value, negated, (low, high), &self.zone_name());
             }
             Expr::InList { expr: value, list, negated } => {
-                let value = self.operand(*value, scope)?;
-                let list =
-                    list.into_iter().map(|item| self.bound(item, &value, scope)).collect::<Result<_, _>>()?;
+                let mut value = self.operand(*value, scope)?;
+                let mut list = list
+                    .into_iter()
+                    .map(|item| self.bound(item, &value, "=", scope))
+                    .collect::<Result<Vec<_>, _>>()?;
+                meet(std::iter::once(&mut value).chain(&mut list));
                 *expr = in_list(value, negated, list, &self.zone_name());
             }
             other => *expr = other,
@@ -94,41 +106,39 @@ impl Rewriter<'_> {
         Ok(Some(Kind::of(PgType::Bool)))
     }
 
-    fn bound(&mut self, expr: Expr, value: &Operand, scope: &Scope) -> Result<Operand, SqlError> {
+    fn bound(
+        &mut self,
+        expr: Expr,
+        value: &Operand,
+        operator: &str,
+        scope: &Scope,
+    ) -> Result<Operand, SqlError> {
         let mut bound = self.operand(expr, scope)?;
-        self.adapt(&mut bound.expr, bound.kind, value.kind)?;
+        category::check(value.kind, operator, bound.kind)?;
+        bound.kind = self.adapt(&mut bound.expr, bound.kind, value.kind)?;
         self.localize(&mut bound, value.kind);
         Ok(bound)
     }
 
-    /// Gives a literal the type of what it is compared with.
-    pub(super) fn adapt(
-        &mut self,
-        expr: &mut Expr,
-        own: Option<Kind>,
-        other: Option<Kind>,
-    ) -> Result<(), SqlError> {
-        let Some(other) = other else { return Ok(()) };
+    /// Gives a literal the type of what it is compared with, and answers what is known of it then.
+    pub(super) fn adapt(&mut self, expr: &mut Expr, own: Option<Kind>, other: Option<Kind>) -> Rewrite {
+        let Some(other) = other else { return Ok(own) };
         self.note_parameter(expr, parameter_type(other.pg_type));
-        if other.is_float()
-            && let Some(digits) = build::number_literal(expr)
-        {
-            // The planner would read the digits as a decimal first, and round twice.
-            *expr = build::cast(build::string(digits), DataType::DoublePrecision);
-            return Ok(());
-        }
         if own.is_some() {
-            return Ok(());
+            return Ok(own);
         }
-        let Some(text) = build::string_literal(expr) else { return Ok(()) };
+        let Some(text) = build::string_literal(expr) else { return Ok(own) };
         if let Some(typed) = self.typed_literal(text, other.pg_type)? {
             *expr = typed;
+            if other.is_number() {
+                return Ok(Some(Kind::of(other.pg_type)));
+            }
         } else if other.pg_type.element().is_some()
-            && let Some(elements) = super::operator::array_literal(text)
+            && let Some(elements) = super::any::array_literal(text)
         {
             *expr = self.array_constant(elements, other.pg_type)?;
         }
-        Ok(())
+        Ok(own)
     }
 
     /// A string as a constant of a type; `None` where a string will do.
@@ -158,6 +168,7 @@ impl Rewriter<'_> {
                 build::cast(build::string(number.to_string()), DataType::DoublePrecision)
             }
             PgType::Numeric => decimal(text).ok_or_else(|| invalid(pg_type, text))?,
+            PgType::Bytea => build::bytes(&bytes_of(text).map_err(bytea_fault)?),
             _ => return Ok(None),
         };
         Ok(Some(constant))
@@ -189,8 +200,15 @@ impl Rewriter<'_> {
     }
 }
 
+/// Brings the numbers among operands together.
+fn meet<'o>(operands: impl IntoIterator<Item = &'o mut Operand>) {
+    let mut operands: Vec<_> =
+        operands.into_iter().map(|operand| (&mut operand.expr, operand.kind)).collect();
+    number::meet(&mut operands);
+}
+
 fn counts_milliseconds(operand: &Operand) -> bool {
-    operand.kind.is_some_and(|kind| kind.is_instant() && kind.unit == Some(TimeUnit::Millisecond))
+    operand.kind.is_some_and(|kind| kind.is_instant() && kind.unit() == Some(TimeUnit::Millisecond))
 }
 
 /// Whether a bound may be finer than a millisecond; literals that are not were made so already.
@@ -304,6 +322,15 @@ fn invalid(pg_type: PgType, text: &str) -> SqlError {
         SqlErrorKind::InvalidText,
         format!("invalid input syntax for type {}: \"{shown}\"", pg_type.display_name()),
     )
+}
+
+/// PostgreSQL calls wrong hexadecimal digits an invalid parameter of its decoder.
+fn bytea_fault(fault: ByteaFault) -> SqlError {
+    let kind = match fault {
+        ByteaFault::Digit(_) | ByteaFault::OddDigits => SqlErrorKind::InvalidParameter,
+        ByteaFault::Escape => SqlErrorKind::InvalidText,
+    };
+    SqlError::new(kind, fault.to_string())
 }
 
 fn boolean(text: &str) -> Result<bool, SqlError> {

@@ -7,7 +7,7 @@ use datafusion::sql::sqlparser::ast::{
 
 use super::kind::Kind;
 use super::scope::{Found, Scope};
-use super::{Rewriter, build};
+use super::{Rewriter, build, category, number};
 use crate::error::{SqlError, SqlErrorKind};
 use crate::parse::position_of;
 use crate::pg_type::PgType;
@@ -16,8 +16,8 @@ use crate::pg_type::PgType;
 pub(super) type Rewrite = Result<Option<Kind>, SqlError>;
 
 const WHOLE_NUMBER: DataType = DataType::Decimal(ExactNumberInfo::PrecisionAndScale(20, 0));
-const BOOL: Option<Kind> = Some(Kind { pg_type: PgType::Bool, unit: None });
-const TEXT: Option<Kind> = Some(Kind { pg_type: PgType::Text, unit: None });
+const BOOL: Option<Kind> = Some(Kind::of(PgType::Bool));
+const TEXT: Option<Kind> = Some(Kind::of(PgType::Text));
 
 impl Rewriter<'_> {
     /// Rewrites an expression in place and answers what is known about its type.
@@ -178,20 +178,42 @@ impl Rewriter<'_> {
             Some(operand) => Some(self.expr(operand, scope)?),
             None => None,
         };
-        let mut kind = None;
+        let mut kinds = Vec::with_capacity(conditions.len() + 1);
+        let mut compared = Vec::with_capacity(conditions.len() + 1);
         for CaseWhen { condition, result } in conditions.iter_mut() {
-            let condition_kind = self.expr(condition, scope)?;
+            let mut condition_kind = self.expr(condition, scope)?;
             if let Some(operand_kind) = operand_kind {
-                self.adapt(condition, condition_kind, operand_kind)?;
+                category::check(operand_kind, "=", condition_kind)?;
+                condition_kind = self.adapt(condition, condition_kind, operand_kind)?;
             }
-            let result_kind = self.expr(result, scope)?;
-            kind = kind.or(result_kind);
+            compared.push((condition, condition_kind));
+            kinds.push(self.expr(result, scope)?);
+        }
+        if let (Some(operand), Some(operand_kind)) = (operand.as_mut(), operand_kind) {
+            compared.push((operand, operand_kind));
+            number::meet(&mut compared);
         }
         if let Some(result) = else_result {
-            let result_kind = self.expr(result, scope)?;
-            kind = kind.or(result_kind);
+            kinds.push(self.expr(result, scope)?);
         }
-        Ok(kind)
+        let results = conditions.iter_mut().map(|case| &mut case.result);
+        self.choose(results.chain(else_result.iter_mut().map(AsMut::as_mut)), &kinds)
+    }
+
+    /// Brings values of which one is chosen to the type that they have in common.
+    pub(super) fn choose<'e>(
+        &mut self,
+        values: impl IntoIterator<Item = &'e mut Expr>,
+        kinds: &[Option<Kind>],
+    ) -> Rewrite {
+        let common = number::common(kinds);
+        let mut adapted = Vec::with_capacity(kinds.len());
+        for (value, kind) in values.into_iter().zip(kinds) {
+            let kind = self.adapt(value, *kind, common)?;
+            adapted.push((value, kind));
+        }
+        number::meet(&mut adapted);
+        Ok(common)
     }
 
     /// Only orders that compare bytes are known, which is how text is compared here.

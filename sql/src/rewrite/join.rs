@@ -6,7 +6,7 @@ use super::kind::Kind;
 use super::names::fold;
 use super::scope::{MergedColumn, Scope, ScopeColumn, ScopeRelation};
 use super::select::idents;
-use super::{Rewriter, build};
+use super::{Rewriter, build, category, number};
 use crate::error::{SqlError, SqlErrorKind};
 
 /// Which side of a join keeps rows without a partner, and so whose emptiness empties the result.
@@ -108,9 +108,12 @@ fn merge(
 ) -> Result<Expr, SqlError> {
     let mut conditions = Vec::with_capacity(names.len());
     for name in names {
-        let (left, kind) = take_side(scope, first..middle, name, "left")?;
+        let (mut left, left_kind) = take_side(scope, first..middle, name, "left")?;
         let end = scope.relations.len();
-        let (right, _) = take_side(scope, middle..end, name, "right")?;
+        let (mut right, right_kind) = take_side(scope, middle..end, name, "right")?;
+        category::check(left_kind, "=", right_kind)?;
+        number::meet(&mut [(&mut left, left_kind), (&mut right, right_kind)]);
+        let kind = number::common(&[left_kind, right_kind]);
         let expr = match side {
             Side::Both | Side::Left => left.clone(),
             Side::Right => right.clone(),

@@ -7,24 +7,66 @@ use datafusion::sql::sqlparser::ast::{ArrayElemTypeDef, DataType, ExactNumberInf
 use crate::error::{SqlError, SqlErrorKind};
 use crate::pg_type::PgType;
 
-/// A type and, for times, the precision of their values.
+/// A type, and how the planner keeps its values where that counts.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) struct Kind {
     pub(super) pg_type: PgType,
-    pub(super) unit: Option<TimeUnit>,
+    stored: Stored,
+}
+
+/// What the planner has for a type that it has several forms of.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Stored {
+    /// Its usual form, or one that is not known.
+    Usual,
+    Time(TimeUnit),
+    /// A numeric with as many digits as there can be.
+    Wide,
+    /// The headers of a record: a list, which is json to clients.
+    Headers,
 }
 
 impl Kind {
-    pub(super) fn of(pg_type: PgType) -> Self {
-        Self { pg_type, unit: None }
+    pub(super) const fn of(pg_type: PgType) -> Self {
+        Self { pg_type, stored: Stored::Usual }
+    }
+
+    pub(super) fn of_time(pg_type: PgType, unit: Option<TimeUnit>) -> Self {
+        Self { pg_type, stored: unit.map_or(Stored::Usual, Stored::Time) }
+    }
+
+    pub(super) fn wide_numeric() -> Self {
+        Self { pg_type: PgType::Numeric, stored: Stored::Wide }
     }
 
     pub(super) fn of_column(pg_type: PgType, arrow_type: &ArrowType) -> Self {
-        let unit = match arrow_type {
-            ArrowType::Timestamp(unit, _) => Some(*unit),
-            _ => None,
+        let stored = match arrow_type {
+            ArrowType::Timestamp(unit, _) => Stored::Time(*unit),
+            ArrowType::Decimal256(..) => Stored::Wide,
+            ArrowType::List(_) if pg_type == PgType::Json => Stored::Headers,
+            _ => Stored::Usual,
         };
-        Self { pg_type, unit }
+        Self { pg_type, stored }
+    }
+
+    /// The precision of times, where it is known.
+    pub(super) fn unit(self) -> Option<TimeUnit> {
+        match self.stored {
+            Stored::Time(unit) => Some(unit),
+            _ => None,
+        }
+    }
+
+    pub(super) fn is_wide(self) -> bool {
+        self.stored == Stored::Wide
+    }
+
+    pub(super) fn is_headers(self) -> bool {
+        self.stored == Stored::Headers
+    }
+
+    pub(super) fn is_bytea(self) -> bool {
+        self.pg_type == PgType::Bytea
     }
 
     pub(super) fn is_instant(self) -> bool {

@@ -6,17 +6,21 @@
 //!
 //! Invariant: a clause that is not understood is refused; nothing is passed on unread.
 
+mod any;
 mod arithmetic;
 mod build;
 mod call;
 mod cast;
+mod category;
 mod compare;
 mod expr;
 mod from;
 mod join;
 mod kind;
 mod names;
+mod number;
 mod operator;
+mod pattern;
 mod query;
 mod scope;
 mod select;

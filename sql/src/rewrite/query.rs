@@ -7,7 +7,9 @@ use datafusion::sql::sqlparser::ast::{
 use datafusion::sql::sqlparser::dialect::PostgreSqlDialect;
 use datafusion::sql::sqlparser::parser::Parser;
 
+use super::kind::Kind;
 use super::names::{fold, output_name};
+use super::number::{self, Meeting};
 use super::scope::Scope;
 use super::{CommonTable, Output, Rewriter, build};
 use crate::error::{SqlError, SqlErrorKind};
@@ -118,8 +120,10 @@ impl Rewriter<'_> {
             rights.push((right, *op));
             place = left;
         }
-        let outputs = self.body(place, None, outer)?;
-        for (right, op) in rights.into_iter().rev() {
+        let mut outputs = self.body(place, None, outer)?;
+        let mut kinds = vec![kinds_of(&outputs)];
+        rights.reverse();
+        for (right, op) in &mut rights {
             let others = self.body(right, None, outer)?;
             if outputs.len() != others.len() {
                 let name = match op {
@@ -130,21 +134,39 @@ impl Rewriter<'_> {
                 let message = format!("each {name} query must have the same number of columns");
                 return Err(SqlError::new(SqlErrorKind::Syntax, message));
             }
+            kinds.push(kinds_of(&others));
         }
+        let mut branches = vec![place];
+        branches.extend(rights.into_iter().map(|(right, _)| right.as_mut()));
+        meet(&mut branches, &kinds, &mut outputs);
         Ok(outputs)
     }
 
     fn values(&mut self, values: &mut Values, outer: Option<&Scope>) -> Result<Vec<Output>, SqlError> {
         let scope = Scope::inside(outer);
         let mut outputs: Vec<Output> = Vec::new();
+        let mut kinds: Vec<Vec<Option<Kind>>> = Vec::new();
         for (number, row) in values.rows.iter_mut().enumerate() {
             for (index, expr) in row.content.iter_mut().enumerate() {
                 let kind = self.expr(expr, &scope)?;
                 if number == 0 {
                     let name = format!("column{}", index + 1);
                     outputs.push(Output { internal: name.clone(), name, kind });
+                    kinds.push(Vec::with_capacity(1));
+                }
+                if let Some(column) = kinds.get_mut(index) {
+                    column.push(kind);
                 }
             }
+        }
+        for (index, (output, kinds)) in outputs.iter_mut().zip(&kinds).enumerate() {
+            let meeting = Meeting::of(kinds.iter().copied());
+            for (row, kind) in values.rows.iter_mut().zip(kinds) {
+                if let Some(expr) = row.content.get_mut(index) {
+                    meeting.convert(expr, *kind);
+                }
+            }
+            output.kind = output.kind.and(number::common(kinds));
         }
         Ok(outputs)
     }
@@ -162,6 +184,22 @@ impl Rewriter<'_> {
             self.expr(expr, &scope)?;
         }
         Ok(())
+    }
+}
+
+fn kinds_of(outputs: &[Output]) -> Vec<Option<Kind>> {
+    outputs.iter().map(|output| output.kind).collect()
+}
+
+/// Brings the numbers of the branches of a UNION and its kin together, column by column.
+fn meet(branches: &mut [&mut SetExpr], kinds: &[Vec<Option<Kind>>], outputs: &mut [Output]) {
+    for (index, output) in outputs.iter_mut().enumerate() {
+        let column: Vec<Option<Kind>> = kinds.iter().map(|branch| branch[index]).collect();
+        let meeting = Meeting::of(column.iter().copied());
+        for (branch, kind) in branches.iter_mut().zip(&column) {
+            number::convert_output(branch, index, *kind, meeting);
+        }
+        output.kind = output.kind.and(number::common(&column));
     }
 }
 

@@ -10,8 +10,9 @@ use datafusion::sql::sqlparser::parser::Parser;
 
 use super::expr::Rewrite;
 use super::kind::Kind;
+use super::number::{self, Meeting};
 use super::scope::Scope;
-use super::{Output, Rewriter, build};
+use super::{Output, Rewriter, build, category};
 use crate::error::{SqlError, SqlErrorKind};
 use crate::functions::{SINGLE_VALUE, is_aggregate};
 use crate::pg_type::PgType;
@@ -31,8 +32,12 @@ impl Rewriter<'_> {
             Expr::InSubquery { expr: value, subquery, .. } => {
                 let kind = self.expr(value, scope)?;
                 let outputs = self.query(subquery, Some(scope))?;
-                let column = one_column(&outputs)?;
-                self.adapt(value, kind, column.kind)?;
+                let column = one_column(&outputs)?.kind;
+                category::check(kind, "=", column)?;
+                let kind = self.adapt(value, kind, column)?;
+                let meeting = Meeting::of([kind, column].into_iter());
+                meeting.convert(value, kind);
+                number::convert_output(&mut subquery.body, 0, column, meeting);
                 Ok(Some(Kind::of(PgType::Bool)))
             }
             Expr::Subquery(query) => {

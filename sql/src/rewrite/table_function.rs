@@ -105,7 +105,7 @@ impl Rewriter<'_> {
                 build::arrow_cast(build::call(function, vec![argument, zone]), arrow_type)
             });
         }
-        Ok(Kind { pg_type, unit: Some(TimeUnit::Nanosecond) })
+        Ok(Kind::of_time(pg_type, Some(TimeUnit::Nanosecond)))
     }
 
     fn scalar_table(

@@ -173,6 +173,27 @@ async fn buckets_and_fields_are_those_of_postgres() {
 }
 
 #[tokio::test]
+async fn within_a_day_a_cut_time_keeps_its_distance_from_utc() {
+    let cut = "date_trunc('second', timestamptz '2010-11-07 07:00:00Z')";
+    let denver = Session::in_zone("America/Denver");
+    let shown = format!("SELECT ({cut})::text");
+    assert_eq!(denver.run(&shown).await.value(), "2010-11-07 01:00:00-06");
+    for (expression, expected) in [
+        ("date_trunc('hour', timestamptz '2010-11-07 07:59Z', 'America/Denver')", "2010-11-07T07:00:00Z"),
+        (
+            "date_trunc('hour', timestamptz '2024-04-06 15:10Z', 'Australia/Lord_Howe')",
+            "2024-04-06T14:30:00Z",
+        ),
+        ("date_trunc('hour', timestamptz '2024-07-01 12:00Z', 'America/St_Johns')", "2024-07-01T11:30:00Z"),
+        ("date_trunc('day', timestamptz '2010-11-08 06:59Z', 'America/Denver')", "2010-11-07T06:00:00Z"),
+        ("date_trunc('hour', timestamp '9999-12-31 23:59:59')", "9999-12-31T23:00:00"),
+    ] {
+        let value = Session::new().run(&format!("SELECT {expression}")).await.value();
+        assert_eq!(value, expected, "{expression}");
+    }
+}
+
+#[tokio::test]
 async fn time_bounds_reach_the_scan_as_constants_of_the_column() {
     let session = Session::new();
     for condition in [
