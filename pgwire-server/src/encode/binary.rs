@@ -28,6 +28,8 @@ pub(crate) fn write(
             numeric::Digits::new(*unscaled, *scale).write_binary(out);
         }
         Cell::Text(value) if pg_type == PgType::Bytea => out.put_slice(value.as_bytes()),
+        // The catalogs name functions that pg_proc does not list, so that none of them has a number.
+        Cell::Text(_) if pg_type == PgType::Regproc => out.put_u32(0),
         Cell::Text(value) if pg_type == PgType::Uuid => write_uuid(value, out)?,
         Cell::Bytes(value) if pg_type == PgType::Bytea => out.put_slice(value),
         Cell::Bytes(value) if pg_type == PgType::Uuid && value.len() == 16 => out.put_slice(value),

@@ -131,3 +131,41 @@ async fn time_parameters_come_in_both_formats() {
     let row = bounded(client.query_one(&statement, &[&at])).await.unwrap();
     assert_eq!(row.get::<_, i64>(0), 2);
 }
+
+#[tokio::test]
+async fn arrays_of_times_and_bytes_are_parameters() {
+    let server = Server::with_events().await;
+    let client = server.connect().await;
+    let statement = bounded(client.prepare("SELECT count(*) FROM events WHERE ts = any($1)")).await.unwrap();
+    assert_eq!(statement.params(), [Type::TIMESTAMPTZ_ARRAY]);
+    let at =
+        |micros| std::time::UNIX_EPOCH + std::time::Duration::from_micros(1_700_000_001_000_000_u64 + micros);
+    for (times, expected) in [(vec![at(0)], 1), (vec![at(1)], 0), (vec![at(1), at(0)], 1)] {
+        let row = bounded(client.query_one(&statement, &[&times])).await.unwrap();
+        assert_eq!(row.get::<_, i64>(0), expected, "{times:?}");
+    }
+    let sql = "SELECT count(*) FROM events WHERE _key_bytes = any($1)";
+    let statement = bounded(client.prepare(sql)).await.unwrap();
+    assert_eq!(statement.params(), [Type::BYTEA_ARRAY]);
+    let keys: Vec<&[u8]> = vec![b"key", b"none"];
+    let all: i64 = bounded(client.query_one("SELECT count(*) FROM events WHERE _key = 'key'", &[]))
+        .await
+        .unwrap()
+        .get(0);
+    let row = bounded(client.query_one(&statement, &[&keys])).await.unwrap();
+    assert!(all > 0);
+    assert_eq!(row.get::<_, i64>(0), all);
+}
+
+#[tokio::test]
+async fn catalogs_are_sent_in_the_binary_format() {
+    let server = Server::with_events().await;
+    let client = server.connect().await;
+    for table in
+        ["pg_type", "pg_class", "pg_attribute", "pg_namespace", "pg_am", "pg_database", "pg_settings"]
+    {
+        let sql = format!("SELECT * FROM {table}");
+        let found = bounded(client.query(&sql, &[])).await.unwrap_or_else(|error| panic!("{sql}: {error:?}"));
+        assert!(!found.is_empty(), "{table}");
+    }
+}
