@@ -35,6 +35,8 @@ async fn a_literal_beside_bytes_is_read_as_bytes() {
         (r"CASE _key_bytes WHEN '\x6b' THEN true ELSE false END", "0"),
         (r"CASE WHEN _offset = 0 THEN _key_bytes ELSE '\x00' END = '\x6b'", "0"),
         (r"greatest(_key_bytes, '\x70') = '\x70'", "0"),
+        (r"coalesce(_key_bytes, '\x70') = '\x6b'", "0"),
+        (r"coalesce('\x6b', _key_bytes) = 'k'", "0,1"),
         (r"_key_bytes = ANY('{k}')", "0"),
         (r"_value LIKE '%ok%'", "0,1"),
         (r"_value LIKE '_ok'", "1"),

@@ -291,7 +291,7 @@ fn has_instant(inputs: &Inputs) -> Result<ArrayRef> {
     };
     let lists = lists.as_list::<i32>();
     let source = Times::of(inputs, 1)?;
-    let mut last: Option<(usize, Vec<i128>)> = None;
+    let mut last: Option<(usize, Elements)> = None;
     let found = inputs.rows().map(|row| {
         let index = inputs.row_of(0, row);
         let Some(value) = source.values.get(row) else { return Ok(None) };
@@ -299,24 +299,40 @@ fn has_instant(inputs: &Inputs) -> Result<ArrayRef> {
             return Ok(None);
         }
         if last.as_ref().is_none_or(|(known, _)| *known != index) {
-            last = Some((index, nanos_of(&lists.value(index))?));
+            last = Some((index, Elements::of(&lists.value(index))?));
         }
         let value = nanos(value, source.unit);
-        Ok(last.as_ref().map(|(_, elements)| elements.contains(&value)))
+        Ok(last.as_ref().and_then(|(_, elements)| elements.have(value)))
     });
     Ok(Arc::new(found.collect::<Result<BooleanArray>>()?))
 }
 
-fn nanos(value: i64, unit: TimeUnit) -> i128 {
-    i128::from(value) * i128::from(1_000_000_000 / per_second(unit))
+/// The instants of an array, in nanoseconds.
+struct Elements {
+    instants: Vec<i128>,
+    have_null: bool,
 }
 
-fn nanos_of(elements: &ArrayRef) -> Result<Vec<i128>> {
-    let DataType::Timestamp(unit, _) = elements.data_type() else {
-        return exec_err!("an array of times is needed, not of {}", elements.data_type());
-    };
-    let values = cast(elements, &DataType::Int64)?;
-    Ok(values.as_primitive::<Int64Type>().iter().flatten().map(|value| nanos(value, *unit)).collect())
+impl Elements {
+    fn of(elements: &ArrayRef) -> Result<Self> {
+        let DataType::Timestamp(unit, _) = elements.data_type() else {
+            return exec_err!("an array of times is needed, not of {}", elements.data_type());
+        };
+        let values = cast(elements, &DataType::Int64)?;
+        let values = values.as_primitive::<Int64Type>();
+        let instants = values.iter().flatten().map(|value| nanos(value, *unit)).collect();
+        Ok(Self { instants, have_null: values.null_count() > 0 })
+    }
+
+    /// Where one element is NULL, it cannot be known that none is the value.
+    fn have(&self, value: i128) -> Option<bool> {
+        let found = self.instants.contains(&value);
+        (found || !self.have_null).then_some(found)
+    }
+}
+
+fn nanos(value: i64, unit: TimeUnit) -> i128 {
+    i128::from(value) * i128::from(1_000_000_000 / per_second(unit))
 }
 
 /// The difference of two times as PostgreSQL has it: whole days apart from the rest.
@@ -445,7 +461,11 @@ pub(super) fn shown(time: DateTime<Utc>, zone: Option<Zone>) -> Option<String> {
         Some(zone) => zone.local(time)?,
         None => time.naive_utc(),
     };
-    let mut text = local.format("%Y-%m-%d %H:%M:%S").to_string();
+    let (year, era) = match local.year() {
+        year @ 1.. => (year, ""),
+        before => (1 - before, " BC"),
+    };
+    let mut text = format!("{year:04}-{}", local.format("%m-%d %H:%M:%S"));
     let micros = (local.nanosecond() + 500) / 1000;
     if micros > 0 && micros < 1_000_000 {
         text.push_str(format!(".{micros:06}").trim_end_matches('0'));
@@ -453,6 +473,7 @@ pub(super) fn shown(time: DateTime<Utc>, zone: Option<Zone>) -> Option<String> {
     if let Some(zone) = zone {
         text.push_str(&offset(zone.offset_at(time).local_minus_utc()));
     }
+    text.push_str(era);
     Some(text)
 }
 

@@ -238,6 +238,14 @@ impl Rewriter<'_> {
                 time = Some(instant);
             }
         }
+        // PostgreSQL has no date_trunc of a date, and takes it for an instant.
+        if time.is_some_and(|kind| kind.pg_type == PgType::Date)
+            && let Some(argument) = arguments_mut(expr).nth(1)
+        {
+            let zone = zone.clone();
+            build::replace(argument, |argument| build::call(TIMESTAMPTZ, vec![argument, zone]));
+            time = Some(Kind::of(PgType::Timestamptz));
+        }
         rename(expr, DATE_TRUNC);
         if kinds.len() == 2 {
             push_argument(expr, zone);

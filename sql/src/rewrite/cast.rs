@@ -83,7 +83,11 @@ impl Rewriter<'_> {
             && let Some(text) = build::string_literal(&inner)
             && let Some(constant) = self.cast_literal(text, target)?
         {
-            *expr = constant;
+            *expr = if target == PgType::Numeric && !any_numeric {
+                numeric(constant, None, &data_type)
+            } else {
+                constant
+            };
         } else {
             *expr = self.cast_expr(inner, kind, target, data_type)?;
         }

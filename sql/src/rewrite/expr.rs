@@ -9,6 +9,7 @@ use super::kind::Kind;
 use super::scope::{Found, Scope};
 use super::{Rewriter, build, category, number};
 use crate::error::{SqlError, SqlErrorKind};
+use crate::functions::BYTEA;
 use crate::parse::position_of;
 use crate::pg_type::PgType;
 
@@ -213,6 +214,12 @@ impl Rewriter<'_> {
             adapted.push((value, kind));
         }
         number::meet(&mut adapted);
+        // Bytes of a topic have another form than constants.
+        if common.is_some_and(Kind::is_bytea) && kinds.contains(&None) {
+            for (value, _) in adapted.into_iter().filter(|(_, kind)| kind.is_some_and(Kind::is_bytea)) {
+                build::replace(value, |value| build::call(BYTEA, vec![value]));
+            }
+        }
         Ok(common)
     }
 

@@ -47,6 +47,12 @@ impl Rewriter<'_> {
         }
         let left_kind = self.expr(left, scope)?;
         let right_kind = self.expr(right, scope)?;
+        self.operate(expr, left_kind, right_kind)
+    }
+
+    /// An operation whose sides are rewritten; apart from the walk, which may be deep.
+    fn operate(&mut self, expr: &mut Expr, left_kind: Option<Kind>, right_kind: Option<Kind>) -> Rewrite {
+        let Expr::BinaryOp { left, op, right } = expr else { return Ok(None) };
         match op {
             BinaryOperator::Multiply | BinaryOperator::Divide
                 if is_interval(left_kind) || is_interval(right_kind) =>
@@ -68,21 +74,7 @@ impl Rewriter<'_> {
             | BinaryOperator::Minus
             | BinaryOperator::Multiply
             | BinaryOperator::Divide
-            | BinaryOperator::Modulo => {
-                if let Some(kind) = self.date_arithmetic(expr, left_kind, right_kind) {
-                    return Ok(Some(kind));
-                }
-                if let Some(kind) = self.instant_arithmetic(expr, left_kind, right_kind) {
-                    return Ok(Some(kind));
-                }
-                let Expr::BinaryOp { left, op, right } = expr else { return Ok(None) };
-                if is_number(left_kind) && is_number(right_kind) {
-                    number::meet(&mut [(left, left_kind), (right, right_kind)]);
-                }
-                let kind = arithmetic::kind(op, left_kind, right_kind);
-                arithmetic::exact(expr, left_kind, right_kind);
-                Ok(kind)
-            }
+            | BinaryOperator::Modulo => self.arithmetic(expr, left_kind, right_kind),
             BinaryOperator::Arrow | BinaryOperator::HashArrow => {
                 headers_as_json(left, left_kind);
                 Ok(Some(Kind::of(PgType::Json)))
@@ -104,6 +96,32 @@ impl Rewriter<'_> {
             }
             _ => Ok(None),
         }
+    }
+
+    fn arithmetic(&mut self, expr: &mut Expr, left_kind: Option<Kind>, right_kind: Option<Kind>) -> Rewrite {
+        if let Some(kind) = self.date_arithmetic(expr, left_kind, right_kind) {
+            return Ok(Some(kind));
+        }
+        if let Some(kind) = self.instant_arithmetic(expr, left_kind, right_kind) {
+            return Ok(Some(kind));
+        }
+        let Expr::BinaryOp { left, op, right } = expr else { return Ok(None) };
+        let left_kind = self.number_beside(left, left_kind, right_kind)?;
+        let right_kind = self.number_beside(right, right_kind, left_kind)?;
+        if is_number(left_kind) && is_number(right_kind) {
+            number::meet(&mut [(left, left_kind), (right, right_kind)]);
+        }
+        let kind = arithmetic::kind(op, left_kind, right_kind);
+        arithmetic::exact(expr, left_kind, right_kind);
+        Ok(kind)
+    }
+
+    /// A string beside a number is a number.
+    fn number_beside(&mut self, expr: &mut Expr, kind: Option<Kind>, other: Option<Kind>) -> Rewrite {
+        if is_number(other) && build::string_literal(expr).is_some() {
+            return self.adapt(expr, kind, other);
+        }
+        Ok(kind)
     }
 
     /// `bytea || bytea` is bytea; with text the bytes are shown as text.

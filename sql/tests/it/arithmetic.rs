@@ -51,6 +51,7 @@ async fn quotients_of_numerics_keep_their_digits() {
         &Session::new(),
         &[
             ("1 / 3.0", "0.33333333333333333333"),
+            ("'0.305'::numeric(10,2)", "0.31"),
             ("10::numeric / 7", "1.42857142857142857142"),
             ("round(100.0 / 3, 2)", "33.33"),
             ("round(2.5)", "3"),

@@ -178,6 +178,12 @@ async fn within_a_day_a_cut_time_keeps_its_distance_from_utc() {
     let denver = Session::in_zone("America/Denver");
     let shown = format!("SELECT ({cut})::text");
     assert_eq!(denver.run(&shown).await.value(), "2010-11-07 01:00:00-06");
+    for (time, expected) in [
+        ("date_trunc('decade', timestamptz '0001-02-03 00:00Z')", "0001-01-01 00:00:00+00 BC"),
+        ("timestamptz '9999-12-31 23:59:59Z' + interval '1 second'", "10000-01-01 00:00:00+00"),
+    ] {
+        assert_eq!(Session::new().run(&format!("SELECT ({time})::text")).await.value(), expected);
+    }
     for (expression, expected) in [
         ("date_trunc('hour', timestamptz '2010-11-07 07:59Z', 'America/Denver')", "2010-11-07T07:00:00Z"),
         (
@@ -187,6 +193,7 @@ async fn within_a_day_a_cut_time_keeps_its_distance_from_utc() {
         ("date_trunc('hour', timestamptz '2024-07-01 12:00Z', 'America/St_Johns')", "2024-07-01T11:30:00Z"),
         ("date_trunc('day', timestamptz '2010-11-08 06:59Z', 'America/Denver')", "2010-11-07T06:00:00Z"),
         ("date_trunc('hour', timestamp '9999-12-31 23:59:59')", "9999-12-31T23:00:00"),
+        ("date_trunc('month', date '2015-09-12')", "2015-09-01T00:00:00Z"),
     ] {
         let value = Session::new().run(&format!("SELECT {expression}")).await.value();
         assert_eq!(value, expected, "{expression}");
