@@ -8,7 +8,7 @@ use std::time::Duration;
 use strandline_engine::{Engine, EngineSettings};
 use strandline_pgwire_server::{PgSettings, ServeError, serve};
 use strandline_storage::access::{
-    AccessChange, AclBinding, Operation, PatternKind, Permission, ResourceKind, SCRAM_ITERATIONS_MIN,
+    AccessChange, AclBinding, Operation, PatternKind, Permission, ResourceKind, SCRAM_ITERATIONS_DEFAULT,
     ScramCredential, ScramMechanism, User,
 };
 use strandline_storage::format::record_batch::{BatchBuilder, BatchOptions, HeaderRef};
@@ -116,7 +116,7 @@ impl Server {
     pub async fn user(&self, name: &str, password: &str) {
         let salt = name.as_bytes().to_vec();
         let credential =
-            ScramCredential::derive(ScramMechanism::Sha256, password, salt, SCRAM_ITERATIONS_MIN);
+            ScramCredential::derive(ScramMechanism::Sha256, password, salt, SCRAM_ITERATIONS_DEFAULT);
         self.change(AccessChange::PutUser(User { name: name.to_owned(), credentials: vec![credential] }))
             .await;
     }
