@@ -8,7 +8,7 @@ suite_security() {
         verdict security all skipped "it needs a server of its own"
         return
     fi
-    need openssl java javac psql
+    need openssl java javac psql kcat
     prepare_python
     suite_jars || return 1
     # The server of the other suites has no users.
@@ -22,6 +22,7 @@ suite_security() {
         security_node
         security_go
     fi
+    security_kcat
     security_commands
     security_postgres
     stop_server TERM
@@ -60,6 +61,15 @@ said() {
     else
         verdict security "$name" failed "$(head -n 2 <<<"$output" | tr '\n' ' ')"
     fi
+}
+
+# kcat of the system, whose librdkafka may be an old one.
+security_kcat() {
+    local mechanism
+    for mechanism in SCRAM-SHA-256 SCRAM-SHA-512; do
+        said "kcat logs in with $mechanism" '^Metadata for ' kcat -b "${SECURITY[0]}" -L -X security.protocol=SASL_PLAINTEXT \
+            -X "sasl.mechanism=$mechanism" -X sasl.username=admin -X sasl.password=pencil
+    done
 }
 
 # The project's own commands.

@@ -137,7 +137,8 @@ impl ScramServer {
 impl Challenged {
     fn finish(&self, client_final: &[u8]) -> Result<Vec<u8>, ScramError> {
         let last = parse_client_final(client_final)?;
-        if last.nonce != self.nonce {
+        // Only its end, as in Kafka: librdkafka before 2.2 puts its own part before it once more.
+        if !last.nonce.ends_with(&self.nonce) {
             return Err(ScramError::Nonce);
         }
         if last.channel_binding != BASE64.encode(&self.gs2_header) {

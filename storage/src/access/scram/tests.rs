@@ -26,11 +26,19 @@ fn answer(
     gs2_header: &str,
     messages: [&str; 2],
 ) -> (String, String) {
+    let nonce = messages[1].split(',').next().unwrap();
+    answer_with(credential, password, &format!("c={},{nonce}", BASE64.encode(gs2_header)), messages)
+}
+
+fn answer_with(
+    credential: &ScramCredential,
+    password: &str,
+    without_proof: &str,
+    messages: [&str; 2],
+) -> (String, String) {
     let mechanism = credential.mechanism;
     let salted = mechanism.salted_password(password, &credential.salt, credential.iterations);
     let client_key = mechanism.hmac(&salted, b"Client Key");
-    let nonce = messages[1].split(',').next().unwrap();
-    let without_proof = format!("c={},{nonce}", BASE64.encode(gs2_header));
     let signed = format!("{},{},{without_proof}", messages[0], messages[1]);
     let signature = mechanism.hmac(&mechanism.hash(&client_key), signed.as_bytes());
     let proof: Vec<u8> = client_key.iter().zip(signature).map(|(one, other)| one ^ other).collect();
@@ -104,6 +112,19 @@ fn an_unknown_user_is_challenged_the_same_each_time_and_proves_nothing() {
         let (last, _) = answer(&mock, "pencil", "n,,", [&bare, &challenge]);
         assert_eq!(server.finish(last.as_bytes()), Err(ScramError::Proof));
     }
+}
+
+/// As librdkafka before 2.2 answers: with its own part of the nonce twice. Kafka takes it.
+#[test]
+fn a_nonce_that_ends_in_that_of_the_exchange_is_taken() {
+    let mut server = server(ScramMechanism::Sha256);
+    let bare = format!("n=user,r={CLIENT_NONCE}");
+    server.first(format!("n,,{bare}").as_bytes()).unwrap();
+    let credential = pencil(ScramMechanism::Sha256);
+    let challenge = String::from_utf8(server.challenge(credential.clone())).unwrap();
+    let without_proof = format!("c=biws,r={CLIENT_NONCE}{CLIENT_NONCE}{SERVER_NONCE}");
+    let (last, expected) = answer_with(&credential, "pencil", &without_proof, [&bare, &challenge]);
+    assert_eq!(server.finish(last.as_bytes()).unwrap(), expected.into_bytes());
 }
 
 #[test]
