@@ -24,7 +24,7 @@ pub enum AccessChange {
     },
 }
 
-/// Values are finite, as [`AccessChange::check`] sees to, so that each is equal to itself.
+/// Values are finite, as the check of each change sees to, so that each is equal to itself.
 impl Eq for AccessChange {}
 
 /// Why a change was refused.

@@ -125,8 +125,7 @@ impl Log {
             first.check_still_owned().await?;
         }
         let log = Self::new([first].into_iter().chain(others).collect(), environment, settings);
-        log.adopt_topics().await.map_err(|error| log.not_aligned(&error))?;
-        log.align_topics(None).await.map_err(|error| log.not_aligned(&error))?;
+        log.settle_topics().await.map_err(|error| log.not_aligned(&error))?;
         Ok(log)
     }
 
@@ -472,6 +471,21 @@ impl Log {
             self.align_later();
         }
         aligned
+    }
+
+    /// Brings shard 0 and the copies of its topics in line, again when a shard has to open itself again.
+    async fn settle_topics(&self) -> Result<(), WriteError> {
+        let mut backoff = Backoff::new(&*self.inner.environment.seams.clock);
+        loop {
+            let settle = async {
+                self.adopt_topics().await?;
+                self.align_topics(None).await
+            };
+            match settle.await {
+                Err(WriteError::Reopening { .. }) => backoff.wait().await,
+                settled => return settled,
+            }
+        }
     }
 
     /// After a loss in shard 0 that an operator has accepted, copies may know more of topics than it does.
