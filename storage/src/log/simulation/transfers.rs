@@ -162,7 +162,8 @@ impl World {
             if let Some(process) = self.current() {
                 match self.within(self.append(&process, id, batch.clone(), ids)).await {
                     Some(Ok(_)) => return,
-                    Some(Err(AppendError::Write(_))) | None => {}
+                    // The shard of the partition may not have heard of the topic yet.
+                    Some(Err(AppendError::Write(_) | AppendError::UnknownTopicPartition(_))) | None => {}
                     Some(Err(error)) if process.store.is_newest_claimant() => {
                         self.violate(format!("a batch of an open transaction is refused: {error}"));
                     }
