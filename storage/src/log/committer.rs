@@ -20,14 +20,13 @@ use tokio::task::JoinSet;
 
 use super::append::{Appended, PreparedBatch};
 use super::assign::{Assignment, Sealed};
-use super::error::{AppendError, WriteError};
+use super::error::{AppendError, OpenError, WriteError};
 use super::health::Health;
-use super::open;
+use super::open::{self, OpenOrder};
 use super::put::{Put, PutOutcome, Putter};
 use super::shared::Shared;
 use super::state::{Commit, ShardState};
 use super::trouble::put_through;
-use super::walk::read_prefix;
 use crate::format::{BlockEntry, Event, WalHeader};
 use crate::ids::{TopicPartition, WalPosition};
 
@@ -213,11 +212,16 @@ impl Committer {
     /// Claims a new epoch and goes on from what is durable: everything assigned is dropped. A shard
     /// that somebody else has claimed since is left to them.
     async fn reopen(&mut self) -> Result<(), Health> {
-        check_not_claimed(&self.shared, self.settings.writer_epoch + 1).await?;
         self.puts.detach_all();
         let Shared { store, shard, settings, seams, .. } = &*self.shared;
-        let opening = open::open(store, *shard, settings, seams).await;
-        let opening = opening.map_err(|error| Health::Failed { reason: error.to_string() })?;
+        let own_epoch = Some(self.settings.writer_epoch);
+        let opening = match open::open(OpenOrder { store, shard: *shard, settings, seams, own_epoch }).await {
+            Ok(opening) => opening,
+            Err(OpenError::Superseded { writer_epoch, .. } | OpenError::Claimed { writer_epoch, .. }) => {
+                return Err(Health::Fenced { by: self.shared.claimant(writer_epoch).await });
+            }
+            Err(error) => return Err(Health::Failed { reason: error.to_string() }),
+        };
         self.settings.writer_epoch = opening.writer_epoch;
         self.putter = opening.putter;
         self.next_seq = opening.start.next_seq;
@@ -453,15 +457,6 @@ impl Committer {
             self.shared.topics_changed();
         }
         put.replies.into_iter().for_each(Reply::durable);
-    }
-}
-
-async fn check_not_claimed(shared: &Shared, next_epoch: u64) -> Result<(), Health> {
-    let Shared { store, seams, keys, .. } = shared;
-    match read_prefix(&**store, seams, &keys.epoch(next_epoch), 1).await {
-        Ok(None) => Ok(()),
-        Ok(Some(_)) => Err(Health::Fenced { by: shared.claimant(next_epoch).await }),
-        Err(error) => Err(Health::Failed { reason: error.to_string() }),
     }
 }
 

@@ -60,20 +60,31 @@ struct Opener<'a> {
     walker: Walker,
 }
 
+/// What is to be opened, and by whom.
+pub(super) struct OpenOrder<'a> {
+    pub(super) store: &'a Arc<dyn LogStore>,
+    pub(super) shard: ShardId,
+    pub(super) settings: &'a LogSettings,
+    pub(super) seams: &'a Seams,
+    /// The epoch of an owner that opens its shard again: one that somebody else has claimed since is
+    /// left to them.
+    pub(super) own_epoch: Option<u64>,
+}
+
 /// Claims the shard and recovers it.
-pub(super) async fn open(
-    store: &Arc<dyn LogStore>,
-    shard: ShardId,
-    settings: &LogSettings,
-    seams: &Seams,
-) -> Result<Opening, OpenError> {
+pub(super) async fn open(order: OpenOrder<'_>) -> Result<Opening, OpenError> {
+    let OpenOrder { store, shard, settings, seams, own_epoch } = order;
     let putter =
         Arc::new(Putter { store: store.clone(), seams: seams.clone(), timeout: settings.put_timeout });
     let mut opener = Opener { settings, seams, walker: new_walker(store, shard, settings, seams), putter };
     let cluster_id = opener.cluster().await?;
     check_formats(&opener.walker).await?;
     let older = opener.walker.claimed_epochs().await?;
-    let writer_epoch = older.last().map_or(1, |newest| newest + 1);
+    let newest = older.last().copied().unwrap_or(0);
+    if own_epoch.is_some_and(|own_epoch| own_epoch != newest) {
+        return Err(OpenError::Superseded { location: opener.walker.location(), writer_epoch: newest });
+    }
+    let writer_epoch = newest + 1;
     opener.claim(writer_epoch).await?;
     let (closed, checkpoint) = loop {
         let begun = Begun::at_newest(&opener.walker).await?;

@@ -11,7 +11,7 @@ use super::committer::{AppendJob, AppendResults, ChangeJob, Command, Committer, 
 use super::error::{MaintenanceError, OpenError, WriteError};
 use super::health::Health;
 use super::maintenance::{Maintainer, Request};
-use super::open;
+use super::open::{self, OpenOrder};
 use super::shared::{Environment, Shared};
 use crate::ids::ShardId;
 use crate::object::StoreError;
@@ -44,7 +44,7 @@ impl Shard {
     /// Opens the shard for writing: claims it, closes what older owners left, and recovers its state.
     pub(super) async fn open(environment: Environment, shard: ShardId) -> Result<Self, OpenError> {
         let Environment { store, settings, seams, pending, .. } = &environment;
-        let opening = open::open(store, shard, settings, seams).await?;
+        let opening = open::open(OpenOrder { store, shard, settings, seams, own_epoch: None }).await?;
         let epoch = opening.writer_epoch;
         let committer_settings = CommitterSettings {
             writer_epoch: epoch,
