@@ -10,7 +10,7 @@ use clap::{Args, Parser, Subcommand, ValueEnum};
 use crate::config::Auth;
 use crate::units::{HostPort, HumanDuration};
 
-pub use access::{AclArgs, AclCommand, OPERATIONS, ResourceArgs, RuleArgs, UserArgs, UserCommand};
+pub use access::{AclArgs, AclCommand, LoginArgs, OPERATIONS, ResourceArgs, RuleArgs, UserArgs, UserCommand};
 
 /// The data directory of a server that was told no other.
 const DEFAULT_DATA: &str = "./strandline-data";
@@ -130,17 +130,8 @@ pub struct SqlArgs {
     #[arg(long, value_name = "HOST:PORT")]
     pub server: Option<HostPort>,
 
-    /// Who you are to the server; the password is asked for, or taken from STRANDLINE_PASSWORD
-    #[arg(long, value_name = "NAME", env = "STRANDLINE_USER")]
-    pub user: Option<String>,
-
-    /// Speak TLS with the server, and trust the authorities that this machine trusts
-    #[arg(long)]
-    pub tls: bool,
-
-    /// Speak TLS with the server, and trust the authorities in this PEM file
-    #[arg(long, value_name = "FILE")]
-    pub tls_ca: Option<PathBuf>,
+    #[command(flatten)]
+    pub login: LoginArgs,
 
     /// How rows are printed
     #[arg(long, value_enum, default_value_t = SqlFormat::Table)]
@@ -168,17 +159,8 @@ pub struct BootstrapArgs {
     #[arg(long, value_name = "HOST:PORT", default_value = "127.0.0.1:9092", env = "STRANDLINE_BOOTSTRAP")]
     pub bootstrap: HostPort,
 
-    /// Who you are to the server; the password is asked for, or taken from STRANDLINE_PASSWORD
-    #[arg(long, value_name = "NAME", env = "STRANDLINE_USER")]
-    pub user: Option<String>,
-
-    /// Speak TLS with the server, and trust the authorities that this machine trusts
-    #[arg(long)]
-    pub tls: bool,
-
-    /// Speak TLS with the server, and trust the authorities in this PEM file
-    #[arg(long, value_name = "FILE")]
-    pub tls_ca: Option<PathBuf>,
+    #[command(flatten)]
+    pub login: LoginArgs,
 }
 
 /// Create, list, describe and delete topics.

@@ -12,11 +12,29 @@ use crate::failure::Failure;
 const READ_HIDDEN: &str = "trap 'stty echo' EXIT; trap 'exit 130' INT TERM; stty -echo; IFS= read -r line; \
                            printf '%s' \"$line\"";
 
+/// Who one is, and what proves it.
+#[derive(Clone, PartialEq, Eq)]
+pub struct Login {
+    pub user: String,
+    pub password: String,
+}
+
+impl Login {
+    /// `None`: somebody without a name.
+    ///
+    /// # Errors
+    /// A password that cannot be had.
+    pub fn of(user: Option<&String>) -> Result<Option<Self>, Failure> {
+        let login = user.map(|user| Ok(Self { user: user.clone(), password: of_user(user)? }));
+        login.transpose()
+    }
+}
+
 /// A user's own password: STRANDLINE_PASSWORD, or what is typed.
 ///
 /// # Errors
 /// Neither the variable nor a terminal.
-pub fn of_user(user: &str) -> Result<String, Failure> {
+fn of_user(user: &str) -> Result<String, Failure> {
     if let Some(password) = config::client_password() {
         return Ok(password);
     }

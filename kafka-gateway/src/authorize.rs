@@ -135,9 +135,7 @@ impl Rights {
 
     pub(crate) fn allow(&self, operation: Operation, resource: Resource<'_>) -> bool {
         self.judge.as_ref().is_none_or(|judge| {
-            let decision = judge.decide(operation, resource.kind(), resource.name());
-            decision == AclDecision::Allowed
-                || (decision == AclDecision::NoRule && judge.without_rules == WithoutRules::Allow)
+            judge.without_rules.lets_pass(judge.decide(operation, resource.kind(), resource.name()))
         })
     }
 

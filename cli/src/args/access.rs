@@ -1,9 +1,38 @@
-//! The flags of `strandline user` and `strandline acl`.
+//! The flags of `strandline user` and `strandline acl`, and by which every client command says who asks.
+
+use std::path::PathBuf;
 
 use clap::{Args, Subcommand};
 use strandline_storage::access::Operation;
 
 use super::BootstrapArgs;
+use crate::tls::ClientTls;
+
+/// Who asks a server, and whether the connection is encrypted.
+#[derive(Clone, Debug, Args)]
+pub struct LoginArgs {
+    /// Who you are to the server; the password is asked for, or taken from STRANDLINE_PASSWORD
+    #[arg(long, value_name = "NAME", env = "STRANDLINE_USER")]
+    pub user: Option<String>,
+
+    /// Speak TLS with the server, and trust the authorities that this machine trusts
+    #[arg(long)]
+    pub tls: bool,
+
+    /// Speak TLS with the server, and trust the authorities in this PEM file
+    #[arg(long, value_name = "FILE")]
+    pub tls_ca: Option<PathBuf>,
+}
+
+impl LoginArgs {
+    /// `None`: in the clear.
+    pub fn client_tls(&self) -> Option<ClientTls> {
+        match &self.tls_ca {
+            Some(path) => Some(ClientTls::Authorities(path.clone())),
+            None => self.tls.then_some(ClientTls::System),
+        }
+    }
+}
 
 /// Create, list and delete users, and change their passwords.
 ///

@@ -9,8 +9,8 @@ use strandline_storage::seam::Seams;
 
 use super::admin::text;
 use super::connection::Connection;
-use super::endpoint::Login;
 use super::error::{ClientError, ErrorCode};
+use crate::password::Login;
 
 const HANDSHAKE_VERSION: i16 = 1;
 const AUTHENTICATE_VERSION: i16 = 2;

@@ -16,8 +16,8 @@ use tokio_postgres_rustls::MakeRustlsConnect;
 use super::database_error;
 use crate::args::SqlArgs;
 use crate::failure::Failure;
-use crate::password;
-use crate::tls::{ClientTls, client_config};
+use crate::password::Login;
+use crate::tls::client_config;
 use crate::units::HostPort;
 
 const DATABASE: &str = "strandline";
@@ -28,8 +28,7 @@ const CONNECT_TIMEOUT: Duration = Duration::from_secs(5);
 #[derive(Clone)]
 pub struct Server {
     pub address: HostPort,
-    /// Name and password.
-    login: Option<(String, String)>,
+    login: Option<Login>,
     /// `None`: in the clear.
     tls: Option<ClientConfig>,
 }
@@ -44,14 +43,9 @@ impl Server {
     /// # Errors
     /// Authorities that cannot be read, and a password that cannot be had.
     pub fn of(args: &SqlArgs, address: HostPort) -> Result<Self, Failure> {
-        let tls = match &args.tls_ca {
-            Some(path) => Some(ClientTls::Authorities(path.clone())),
-            None => args.tls.then_some(ClientTls::System),
-        };
-        let tls = tls.map(|tls| client_config(&tls)).transpose()?;
-        let login =
-            args.user.as_ref().map(|user| password::of_user(user).map(|password| (user.clone(), password)));
-        Ok(Self { address, login: login.transpose()?, tls })
+        let tls = args.login.client_tls().map(|tls| client_config(&tls)).transpose()?;
+        let login = Login::of(args.login.user.as_ref())?;
+        Ok(Self { address, login, tls })
     }
 
     /// Whether the person who typed the command means a server: one has said who one is, or how to speak
@@ -76,7 +70,7 @@ impl Server {
     async fn connect_now(&self) -> Result<Client, Error> {
         let mut config = config();
         config.host(&self.address.host).port(self.address.port);
-        if let Some((user, password)) = &self.login {
+        if let Some(Login { user, password }) = &self.login {
             config.user(user).password(password);
         }
         match &self.tls {

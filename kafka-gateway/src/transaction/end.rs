@@ -85,18 +85,9 @@ pub(super) fn expires_at_ms(current: &TransactionalId, expiration_ms: i64) -> Op
     }
 }
 
-/// The markers and offsets that a prepared transaction still needs in other shards. `None`: none is prepared.
+/// What a prepared transaction still needs in other shards. `None`: none is prepared.
 pub(super) fn missing_markers(view: &TransactionalIdView<'_>) -> Decided<Option<EndTransaction>> {
-    let prepared = view.current.filter(|current| current.state.is_prepared());
-    let missing = prepared.and_then(|prepared| Some((prepared, prepared.state.result()?)));
-    Ok(keep(missing.map(|(prepared, result)| EndTransaction {
-        producer_id: prepared.producer.producer_id,
-        producer_epoch: prepared.producer.producer_epoch,
-        coordinator_epoch: view.coordinator_epoch,
-        result,
-        partitions: view.elsewhere.clone(),
-        offsets: view.offsets_elsewhere(),
-    })))
+    Ok(keep(view.missing_markers()))
 }
 
 /// Completes a transaction whose markers are in all other shards.

@@ -41,7 +41,8 @@ fn creation(resource_type: i8, name: &str, operation: i8) -> AclCreation {
         .with_permission_type(ALLOW)
 }
 
-fn all() -> DescribeAclsRequest {
+/// What describes every rule.
+pub(crate) fn all() -> DescribeAclsRequest {
     DescribeAclsRequest::default()
         .with_resource_type_filter(ANY)
         .with_resource_name_filter(None)

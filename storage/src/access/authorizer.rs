@@ -13,6 +13,17 @@ pub enum WithoutRules {
     Allow,
 }
 
+impl WithoutRules {
+    /// Whether what the rules say of a request lets it pass.
+    pub fn lets_pass(self, decision: AclDecision) -> bool {
+        match decision {
+            AclDecision::Allowed => true,
+            AclDecision::Denied => false,
+            AclDecision::NoRule => self == Self::Allow,
+        }
+    }
+}
+
 /// What holds besides the rules.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Authorizer {
@@ -44,10 +55,7 @@ impl Authorizer {
             return true;
         }
         let AccessRequest { principal, host, operation, resource_kind, resource_name } = *request;
-        match access.acls.decide(principal, host, operation, resource_kind, resource_name) {
-            AclDecision::Allowed => true,
-            AclDecision::Denied => false,
-            AclDecision::NoRule => self.without_rules == WithoutRules::Allow,
-        }
+        let decision = access.acls.decide(principal, host, operation, resource_kind, resource_name);
+        self.without_rules.lets_pass(decision)
     }
 }

@@ -82,7 +82,7 @@ pub(super) async fn open(order: OpenOrder<'_>) -> Result<Opening, OpenError> {
     let older = opener.walker.claimed_epochs().await?;
     let newest = older.last().copied().unwrap_or(0);
     if own_epoch.is_some_and(|own_epoch| own_epoch != newest) {
-        return Err(OpenError::Superseded { location: opener.walker.location(), writer_epoch: newest });
+        return Err(opener.superseded(newest));
     }
     let writer_epoch = newest + 1;
     opener.claim(writer_epoch).await?;

@@ -12,7 +12,7 @@ use super::assign::Assignment;
 use super::change::answer_when_durable;
 use super::committer::{ChangeJob, ChangeOrder};
 use super::error::{EndTransactionError, WriteError};
-use super::transactions::{GroupOffsets, Marker, commit_pending};
+use super::transactions::{EndTransaction, GroupOffsets, Marker, commit_pending};
 use crate::format::event::{TransactionResult, TransactionalIdPut, TransactionalIdRemoved};
 use crate::format::{Event, TransactionalId};
 use crate::ids::TopicPartition;
@@ -40,8 +40,22 @@ impl TransactionalIdView<'_> {
         self.elsewhere.is_empty() && self.groups_elsewhere.is_empty()
     }
 
+    /// The markers and offsets that a prepared transaction still needs in other shards. `None`: none is
+    /// prepared.
+    pub fn missing_markers(&self) -> Option<EndTransaction> {
+        let prepared = self.current.filter(|current| current.state.is_prepared())?;
+        Some(EndTransaction {
+            producer_id: prepared.producer.producer_id,
+            producer_epoch: prepared.producer.producer_epoch,
+            coordinator_epoch: self.coordinator_epoch,
+            result: prepared.state.result()?,
+            partitions: self.elsewhere.clone(),
+            offsets: self.offsets_elsewhere(),
+        })
+    }
+
     /// The offsets that the transaction commits for groups of other shards.
-    pub fn offsets_elsewhere(&self) -> Vec<GroupOffsets> {
+    fn offsets_elsewhere(&self) -> Vec<GroupOffsets> {
         let pending = |group: &String| {
             let offsets = self.current?.groups.get(group)?.clone();
             Some(GroupOffsets { group: group.clone(), offsets })

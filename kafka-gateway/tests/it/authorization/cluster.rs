@@ -41,14 +41,7 @@ pub(super) const CASES: &[Case] = &[
         refused: &[0],
     },
     Case::one(ApiKey::DescribeAcls, &[cluster(Operation::Describe)], CLUSTER, |client, _| {
-        let request = DescribeAclsRequest::default()
-            .with_resource_type_filter(ANY)
-            .with_resource_name_filter(None)
-            .with_pattern_type_filter(ANY)
-            .with_principal_filter(None)
-            .with_host_filter(None)
-            .with_operation(ANY)
-            .with_permission_type(ANY);
+        let request = crate::rules::all();
         ask(client, 2, request, |answer| {
             assert_eq!(answer.error_code != 0, answer.resources.is_empty(), "{answer:?}");
             vec![answer.error_code]

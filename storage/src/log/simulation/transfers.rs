@@ -13,9 +13,7 @@ use crate::format::{
     TransactionalId,
 };
 use crate::ids::TopicPartition;
-use crate::log::{
-    AppendError, Decision, EndTransaction, Snapshot, TransactionalIdChange, TransactionalIdView, WriteError,
-};
+use crate::log::{AppendError, Decision, Snapshot, TransactionalIdChange, TransactionalIdView, WriteError};
 
 /// Two partitions that only transactions write to.
 pub(super) const LEDGER: &str = "ledger";
@@ -201,7 +199,7 @@ impl World {
     /// Writes what other shards miss of an end that is decided, and then that it is complete.
     async fn complete(&self) {
         loop {
-            let (process, missing) = self.decide(|view| Ok(missing_markers(view))).await;
+            let (process, missing) = self.decide(|view| Ok(keep(view.missing_markers()))).await;
             let Some(missing) = missing else { return };
             if let Some(Ok(_)) = self.within(process.log.end_transaction(missing)).await {
                 self.decide(|view| Ok(complete(view))).await;
@@ -327,18 +325,6 @@ fn ending(
         return Decision { answer: Ended::Complete, change: TransactionalIdChange::End(after) };
     }
     put(Ended::Prepared, TransactionalId { state: prepared, updated_at_ms: view.now_ms, ..current.clone() })
-}
-
-fn missing_markers(view: &TransactionalIdView<'_>) -> Decision<Option<EndTransaction>> {
-    let prepared = view.current.filter(|current| current.state.is_prepared());
-    keep(prepared.map(|prepared| EndTransaction {
-        producer_id: prepared.producer.producer_id,
-        producer_epoch: prepared.producer.producer_epoch,
-        coordinator_epoch: view.coordinator_epoch,
-        result: prepared.state.result().expect("what is prepared has a result"),
-        partitions: view.elsewhere.clone(),
-        offsets: view.offsets_elsewhere(),
-    }))
 }
 
 fn complete(view: &TransactionalIdView<'_>) -> Decision<()> {
