@@ -12,11 +12,11 @@ use super::cast::interval_literal;
 use super::expr::Rewrite;
 use super::kind::Kind;
 use super::scope::Scope;
-use super::{Rewriter, build, category};
+use super::{Rewriter, build, category, operator};
 use crate::error::{SqlError, SqlErrorKind};
 use crate::functions::{
-    BYTE_LENGTH, DATE_TRUNC, ENCODE, FIELD, JSON, ROUND_HALF_EVEN, TIMESTAMPTZ, TIMEZONE, TO_DATE,
-    TO_TIMESTAMP, is_own_field,
+    BYTE_LENGTH, DATE_TRUNC, ENCODE, FIELD, ROUND_HALF_EVEN, TIMESTAMPTZ, TIMEZONE, TO_DATE, TO_TIMESTAMP,
+    is_own_field,
 };
 use crate::pg_type::PgType;
 use crate::time::zone::Zone;
@@ -44,7 +44,7 @@ impl Rewriter<'_> {
         let kinds = self.arguments(function, scope)?;
         self.clauses(function, scope)?;
         if !matches!(name.as_str(), "header" | "header_bytes" | "count" | "min" | "max" | "unnest") {
-            headers_as_json(expr, &kinds);
+            arguments_as_json(expr, &kinds);
         }
         if name == "generate_subscripts" && scope.always_empty {
             // As many rows as the list has elements, which is none here.
@@ -224,27 +224,24 @@ impl Rewriter<'_> {
             return Ok(None);
         }
         let zone = build::string(self.zone_name());
-        if time.is_none()
-            && let Some(argument) = arguments_mut(expr).nth(1)
-        {
+        if let Some(argument) = arguments_mut(expr).nth(1) {
             let instant = Kind::of(PgType::Timestamptz);
-            let is_literal = build::string_literal(argument).is_some();
-            self.adapt(argument, None, Some(instant))?;
-            if build::parameter_number(argument).is_some() {
+            let is_literal = time.is_none() && build::string_literal(argument).is_some();
+            if time.is_none() {
+                self.adapt(argument, None, Some(instant))?;
+            }
+            // PostgreSQL has no date_trunc of a date, and takes it for an instant.
+            let is_cast = match time {
+                Some(kind) => kind.pg_type == PgType::Date,
+                None => build::parameter_number(argument).is_some(),
+            };
+            if is_cast {
                 let zone = zone.clone();
                 build::replace(argument, |argument| build::call(TIMESTAMPTZ, vec![argument, zone]));
-                time = Some(instant);
-            } else if is_literal {
+            }
+            if is_cast || is_literal {
                 time = Some(instant);
             }
-        }
-        // PostgreSQL has no date_trunc of a date, and takes it for an instant.
-        if time.is_some_and(|kind| kind.pg_type == PgType::Date)
-            && let Some(argument) = arguments_mut(expr).nth(1)
-        {
-            let zone = zone.clone();
-            build::replace(argument, |argument| build::call(TIMESTAMPTZ, vec![argument, zone]));
-            time = Some(Kind::of(PgType::Timestamptz));
         }
         rename(expr, DATE_TRUNC);
         if kinds.len() == 2 {
@@ -314,11 +311,9 @@ impl Rewriter<'_> {
 }
 
 /// Functions take the headers of a record as the json that they are to clients.
-fn headers_as_json(expr: &mut Expr, kinds: &[Option<Kind>]) {
+fn arguments_as_json(expr: &mut Expr, kinds: &[Option<Kind>]) {
     for (argument, kind) in arguments_mut(expr).zip(kinds) {
-        if kind.is_some_and(Kind::is_headers) {
-            build::replace(argument, |argument| build::call(JSON, vec![argument]));
-        }
+        operator::headers_as_json(argument, *kind);
     }
 }
 

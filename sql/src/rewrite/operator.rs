@@ -240,7 +240,7 @@ pub(super) fn is_bytea(kind: Option<Kind>) -> bool {
 }
 
 /// The headers of a record are a list to the planner, and json to whoever asks for a part of them.
-fn headers_as_json(expr: &mut Expr, kind: Option<Kind>) {
+pub(super) fn headers_as_json(expr: &mut Expr, kind: Option<Kind>) {
     if kind.is_some_and(Kind::is_headers) {
         build::replace(expr, |expr| build::call(JSON, vec![expr]));
     }
