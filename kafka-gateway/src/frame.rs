@@ -17,6 +17,8 @@ use crate::tls;
 const LENGTH_BYTES: usize = 4;
 /// A frame's buffer starts no larger than this and grows as bytes arrive.
 const FIRST_BUFFER_BYTES: usize = 64 * 1024;
+/// Room for so many times the bytes that have arrived.
+const GROWTH: usize = 15;
 
 /// Why a frame could not be read; the connection ends.
 #[derive(Debug, Error)]
@@ -135,12 +137,19 @@ pub(crate) async fn read_frame<R: AsyncRead + Unpin>(
             return Err(FrameError::Truncated);
         }
         if frame.len() == frame.capacity() && frame.len() < length {
-            let more = frame.len().min(length - frame.len());
+            let more = more_bytes(frame.len(), length);
             memory.grow(more).await;
             frame.reserve(more);
         }
     }
     Ok(frame.freeze())
+}
+
+/// How much room is made for a frame of which so much has arrived: so much more that its bytes are hardly ever
+/// moved, but no more than in proportion to what the client has really sent.
+fn more_bytes(arrived: usize, length: usize) -> usize {
+    let rest = length - arrived;
+    if rest <= 2 * GROWTH * arrived { rest } else { GROWTH * arrived }
 }
 
 #[cfg(test)]
@@ -178,6 +187,15 @@ mod tests {
         let (mut near, _far) = tokio::io::duplex(16);
         let read = read_frame(&mut near, 4, limits(), &mut memory()).await;
         assert!(matches!(read, Err(FrameError::Stalled(_))));
+    }
+
+    #[test]
+    fn room_is_made_in_proportion_to_what_has_arrived() {
+        for (arrived, length, more) in
+            [(64, 100, 36), (64, 64 * 31, 64 * 30), (64, 64 * 31 + 1, 64 * 15), (64, usize::MAX, 64 * 15)]
+        {
+            assert_eq!(more_bytes(arrived, length), more, "{arrived} of {length}");
+        }
     }
 
     #[tokio::test]

@@ -148,27 +148,13 @@ impl BlockReader {
     }
 
     async fn read_run(&self, run: &[Block], ahead: &mut HashMap<u64, Bytes>) -> Result<Bytes, FetchError> {
-        let (first, last) = (&run[0], &run[run.len() - 1]);
+        let first = &run[0];
         let key = self.keys.block_object(first.object);
-        let range = first.position..last.position + u64::from(last.length);
-        let read = self.store.get_range(&key, range).await.map_err(|error| self.unreadable(first, &error))?;
-        let mut start = 0;
-        let mut of_first = Bytes::new();
-        for block in run {
-            let end = (start + block.length as usize).min(read.len());
-            // Copied, so that a cached block does not keep the whole run in memory.
-            let bytes = if run.len() == 1 {
-                read.clone()
-            } else {
-                Bytes::copy_from_slice(&read[start.min(end)..end])
-            };
-            if block.position == first.position {
-                of_first = bytes;
-            } else {
-                ahead.insert(block.position, bytes);
-            }
-            start = end;
-        }
+        let lengths: Vec<u64> = run.iter().map(|block| u64::from(block.length)).collect();
+        let read = self.store.get_adjacent(&key, first.position, &lengths).await;
+        let mut read = read.map_err(|error| self.unreadable(first, &error))?.into_iter();
+        let of_first = read.next().unwrap_or_default();
+        ahead.extend(run[1..].iter().map(|block| block.position).zip(read));
         Ok(of_first)
     }
 

@@ -19,6 +19,9 @@ use crate::object::StoreError;
 /// Commands that wait for the committer; beyond them, callers wait.
 const QUEUE_LENGTH: usize = 4096;
 
+/// Batches of at least as many bytes are worth a put of their own.
+const LARGE_BYTES: usize = 256 * 1024;
+
 /// A close waits for a checkpoint no longer than this: without it, the next open takes longer.
 const CLOSE_WAIT_MAX: Duration = Duration::from_secs(10);
 
@@ -96,12 +99,18 @@ impl Shard {
         batches: Vec<PreparedBatch>,
     ) -> Result<oneshot::Receiver<AppendResults>, WriteError> {
         let writer = self.writer()?;
-        let bytes = batches.iter().map(PreparedBatch::size_bytes).sum();
+        let bytes: usize = batches.iter().map(PreparedBatch::size_bytes).sum();
         self.shared.wait_for_compaction().await;
         let permit = writer.reserve(bytes, &self.shared).await?;
         let (reply, results) = oneshot::channel();
         let job = Command::Append(AppendJob { batches, reply, permit });
         writer.commands.send(job).await.map_err(|_| self.write_error())?;
+        if bytes >= LARGE_BYTES {
+            // The committer gets a turn before the caller looks for its next request: on few
+            // processors all that a producer has in flight would otherwise become one object, and
+            // no two puts would overlap.
+            tokio::task::yield_now().await;
+        }
         Ok(results)
     }
 

@@ -7,7 +7,7 @@
 
 use std::sync::Arc;
 
-use futures::stream::{FuturesOrdered, StreamExt};
+use futures::stream::{self, Stream, StreamExt};
 
 use super::error::OpenError;
 use super::keys::{ShardKeys, checkpoint_position, trailing_number};
@@ -22,8 +22,10 @@ use crate::ids::{ShardId, WalPosition};
 use crate::object::{LogStore, ObjectPrefix, StoreError};
 use crate::seam::Seams;
 
-/// Objects are asked for this far ahead of the walk.
-const READ_AHEAD: u64 = 16;
+/// Objects are asked for in groups of so many, since a request may cost more than its bytes.
+const GROUP_LENGTH: u64 = 8;
+/// With three groups on their way, one is always being read while another one is replayed.
+const GROUPS_AHEAD: usize = 3;
 
 /// Where the walk through one epoch ended.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -90,47 +92,50 @@ impl Walker {
     pub(super) async fn walk_epoch(&mut self, writer_epoch: u64, from: u64) -> Result<EpochEnd, OpenError> {
         let mut seq = from;
         let mut proven = i64::try_from(from).unwrap_or(i64::MAX) - 1;
+        let mut objects = std::pin::pin!(self.objects(writer_epoch, from));
         loop {
-            let mut ahead = self.read_ahead(writer_epoch, seq);
-            while let Some(object) = ahead.next().await {
-                let position = WalPosition { writer_epoch, seq };
-                let Some(object) = object else {
+            let position = WalPosition { writer_epoch, seq };
+            let object = match objects.next().await.expect("there is no last place to look at") {
+                Err(StoreError::NotFound { .. }) => {
                     self.note_unproven(writer_epoch, proven, seq);
                     return Ok(EpochEnd::Absent { seq });
-                };
-                let walked = match self.decode(position, object).await {
-                    Ok(WalObject::Commit(commit)) => self.replay(&commit).map(|()| WalObject::Commit(commit)),
-                    walked => walked,
-                };
-                match walked {
-                    Err(error) if self.losses.excuses(&self.keys.wal(position), &error) => {
-                        self.losses.pass(&self.keys.wal(position));
-                    }
-                    Err(error) => return Err(error),
-                    Ok(WalObject::Fence(fence)) => {
-                        self.note_unproven(writer_epoch, proven, seq + 1);
-                        return Ok(EpochEnd::Fenced { fence });
-                    }
-                    Ok(WalObject::Commit(commit)) => proven = proven.max(commit.header.durable_seq),
                 }
-                seq += 1;
+                object => object,
+            };
+            let walked = match self.decode(position, object).await {
+                Ok(WalObject::Commit(commit)) => self.replay(&commit).map(|()| WalObject::Commit(commit)),
+                walked => walked,
+            };
+            match walked {
+                Err(error) if self.losses.excuses(&self.keys.wal(position), &error) => {
+                    self.losses.pass(&self.keys.wal(position));
+                }
+                Err(error) => return Err(error),
+                Ok(WalObject::Fence(fence)) => {
+                    self.note_unproven(writer_epoch, proven, seq + 1);
+                    return Ok(EpochEnd::Fenced { fence });
+                }
+                Ok(WalObject::Commit(commit)) => proven = proven.max(commit.header.durable_seq),
             }
+            seq += 1;
         }
     }
 
-    /// The next objects, asked for together; `None` where nothing is.
-    fn read_ahead(
+    /// The fronts of an epoch's objects, one place after the other from a seq on. They are asked for
+    /// ahead of the walk.
+    fn objects(
         &self,
         writer_epoch: u64,
         from: u64,
-    ) -> FuturesOrdered<impl Future<Output = Option<Result<ObjectPrefix, StoreError>>> + use<>> {
-        (from..from + READ_AHEAD)
-            .map(|seq| {
-                let key = self.keys.wal(WalPosition { writer_epoch, seq });
-                let (store, seams) = (self.store.clone(), self.seams.clone());
-                async move { read_prefix(&*store, &seams, &key, PREFIX_READ_LENGTH).await.transpose() }
-            })
-            .collect()
+    ) -> impl Stream<Item = Result<ObjectPrefix, StoreError>> + use<> {
+        let (store, seams, keys) = (self.store.clone(), self.seams.clone(), self.keys);
+        let groups = stream::iter((from..).step_by(GROUP_LENGTH as usize)).map(move |first| {
+            let key = |seq| keys.wal(WalPosition { writer_epoch, seq });
+            let keys: Vec<String> = (first..first + GROUP_LENGTH).map(key).collect();
+            let (store, seams) = (store.clone(), seams.clone());
+            async move { read_prefixes(&*store, &seams, &keys).await }
+        });
+        groups.buffered(GROUPS_AHEAD).flat_map(stream::iter)
     }
 
     async fn decode(
@@ -281,6 +286,21 @@ impl Walker {
     fn unreadable(&self, key: &str, reason: impl ToString) -> OpenError {
         OpenError::Unreadable { location: self.location(), key: key.to_owned(), reason: reason.to_string() }
     }
+}
+
+/// The fronts of objects, asked for together.
+async fn read_prefixes(
+    store: &dyn LogStore,
+    seams: &Seams,
+    keys: &[String],
+) -> Vec<Result<ObjectPrefix, StoreError>> {
+    let mut read = store.get_prefixes(keys, PREFIX_READ_LENGTH).await;
+    for (key, object) in keys.iter().zip(&mut read) {
+        if object.as_ref().is_err_and(StoreError::is_transient) {
+            *object = retry_read(&*seams.clock, || store.get_prefix(key, PREFIX_READ_LENGTH)).await;
+        }
+    }
+    read
 }
 
 /// The front of an object, or `None` if there is none.

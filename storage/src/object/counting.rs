@@ -115,10 +115,29 @@ impl LogStore for CountingStore {
         answer
     }
 
+    async fn get_adjacent(
+        &self,
+        key: &str,
+        position: u64,
+        lengths: &[u64],
+    ) -> Result<Vec<Bytes>, StoreError> {
+        let answer = self.inner.get_adjacent(key, position, lengths).await;
+        self.counters.count_get(&answer, |ranges| ranges.iter().map(Bytes::len).sum());
+        answer
+    }
+
     async fn get_prefix(&self, key: &str, length: u64) -> Result<ObjectPrefix, StoreError> {
         let answer = self.inner.get_prefix(key, length).await;
         self.counters.count_get(&answer, |prefix| prefix.bytes.len());
         answer
+    }
+
+    async fn get_prefixes(&self, keys: &[String], length: u64) -> Vec<Result<ObjectPrefix, StoreError>> {
+        let answers = self.inner.get_prefixes(keys, length).await;
+        for answer in &answers {
+            self.counters.count_get(answer, |prefix| prefix.bytes.len());
+        }
+        answers
     }
 
     async fn list(&self, prefix: &str) -> Result<Vec<ObjectMeta>, StoreError> {

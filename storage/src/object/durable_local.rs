@@ -26,10 +26,12 @@ use super::file_system::{EntryKind, FileSystem, OsFileSystem};
 use super::key::{check_key, check_prefix, is_component};
 use super::{LargeObject, LogStore, ObjectMeta, ObjectPrefix, OpenError, StoreError};
 
+mod creates;
 mod large;
 mod reserve;
 mod root;
 
+use creates::Creates;
 use large::LocalLargeObject;
 pub use reserve::LocalOptions;
 use root::{empty_staging, make_durable_root};
@@ -57,6 +59,7 @@ struct Directory<F: FileSystem> {
     access: Access<F::Lock>,
     options: LocalOptions,
     staging_number: AtomicU64,
+    creates: Creates,
     /// Directories (as keys) whose own names are durable, with those of all their ancestors.
     known_dirs: Mutex<BTreeSet<String>>,
     /// Held for reading while directories must stay, for writing while one is removed.
@@ -144,6 +147,7 @@ impl<F: FileSystem> DurableLocal<F> {
             access,
             options,
             staging_number: AtomicU64::new(0),
+            creates: Creates::default(),
             known_dirs: Mutex::default(),
             dirs_stay: RwLock::default(),
             failed: OnceLock::new(),
@@ -195,8 +199,30 @@ impl<F: FileSystem> LogStore for DurableLocal<F> {
         Ok(self.run(key, move |directory, key| directory.read(key, range)).await?.bytes)
     }
 
+    async fn get_adjacent(
+        &self,
+        key: &str,
+        position: u64,
+        lengths: &[u64],
+    ) -> Result<Vec<Bytes>, StoreError> {
+        let lengths = lengths.to_vec();
+        self.run(key, move |directory, key| directory.read_adjacent(key, position, &lengths)).await
+    }
+
     async fn get_prefix(&self, key: &str, length: u64) -> Result<ObjectPrefix, StoreError> {
         self.run(key, move |directory, key| directory.read(key, 0..length)).await
+    }
+
+    async fn get_prefixes(&self, keys: &[String], length: u64) -> Vec<Result<ObjectPrefix, StoreError>> {
+        let owned_keys = keys.to_vec();
+        // A failure of the directory itself is that of each read.
+        let read = move |directory: &Directory<F>, _: &str| {
+            Ok(owned_keys.iter().map(|key| directory.read(key, 0..length)).collect())
+        };
+        match self.run("", read).await {
+            Ok(answers) => answers,
+            Err(error) => keys.iter().map(|_| Err(error.clone())).collect(),
+        }
     }
 
     async fn list(&self, prefix: &str) -> Result<Vec<ObjectMeta>, StoreError> {
@@ -232,6 +258,7 @@ impl<F: FileSystem> LogStore for DurableLocal<F> {
 impl<F: FileSystem> Directory<F> {
     fn create(&self, key: &str, bytes: &[u8]) -> Result<(), StoreError> {
         self.check_create(key)?;
+        let _under_way = self.creates.begin();
         let staging = self.staging_path();
         let result = self.stage(key, &staging, bytes).and_then(|()| self.link(key, &staging));
         self.remove_staged(&staging);
@@ -316,16 +343,40 @@ impl<F: FileSystem> Directory<F> {
     }
 
     fn read(&self, key: &str, range: Range<u64>) -> Result<ObjectPrefix, StoreError> {
+        self.read_with(key, |file, object_length| {
+            let bytes = self.read_clipped(file, range, object_length)?;
+            Ok(ObjectPrefix { bytes, object_length })
+        })
+    }
+
+    fn read_adjacent(&self, key: &str, position: u64, lengths: &[u64]) -> Result<Vec<Bytes>, StoreError> {
+        self.read_with(key, |file, object_length| {
+            let mut end = position;
+            let read_next = |length: &u64| {
+                let start = end;
+                end = start.saturating_add(*length);
+                self.read_clipped(file, start..end, object_length)
+            };
+            lengths.iter().map(read_next).collect()
+        })
+    }
+
+    /// Reads of a file that is opened for them, with its length.
+    fn read_with<T>(
+        &self,
+        key: &str,
+        read: impl FnOnce(&F::File, u64) -> io::Result<T>,
+    ) -> Result<T, StoreError> {
         check_key(key)?;
-        let read = || {
-            let file = self.file_system.open(&self.path(key))?;
-            let object_length = self.file_system.length(&file)?;
-            let position = range.start.min(object_length);
-            let length = range.end.min(object_length).saturating_sub(position);
-            let bytes = self.file_system.read_at(&file, position, length)?;
-            Ok(ObjectPrefix { bytes: bytes.into(), object_length })
-        };
-        read().map_err(|error| read_error(key, &error))
+        let opened = self.file_system.open(&self.path(key));
+        let read = opened.and_then(|file| read(&file, self.file_system.length(&file)?));
+        read.map_err(|error| read_error(key, &error))
+    }
+
+    fn read_clipped(&self, file: &F::File, range: Range<u64>, object_length: u64) -> io::Result<Bytes> {
+        let position = range.start.min(object_length);
+        let length = range.end.min(object_length).saturating_sub(position);
+        Ok(self.file_system.read_at(file, position, length)?.into())
     }
 
     fn list(&self, prefix: &str) -> Result<Vec<ObjectMeta>, StoreError> {

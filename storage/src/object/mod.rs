@@ -14,6 +14,7 @@ use std::time::Duration;
 
 use async_trait::async_trait;
 use bytes::Bytes;
+use futures::future::join_all;
 
 pub mod block_cache;
 mod counting;
@@ -69,9 +70,34 @@ pub trait LogStore: Send + Sync + fmt::Debug {
     /// Reads the bytes of `range` (end exclusive), clipped at the object's end.
     async fn get_range(&self, key: &str, range: Range<u64>) -> Result<Bytes, StoreError>;
 
+    /// Reads ranges that follow each other from `position` on, clipped at the object's end, in one
+    /// request. Each has memory of its own, so that keeping one does not keep the others.
+    async fn get_adjacent(
+        &self,
+        key: &str,
+        position: u64,
+        lengths: &[u64],
+    ) -> Result<Vec<Bytes>, StoreError> {
+        let end = lengths.iter().fold(position, |end, length| end.saturating_add(*length));
+        let mut rest = self.get_range(key, position..end).await?;
+        if lengths.len() == 1 {
+            return Ok(vec![rest]);
+        }
+        let mut next = |length: &u64| {
+            let length = usize::try_from(*length).unwrap_or(usize::MAX).min(rest.len());
+            Bytes::copy_from_slice(&rest.split_to(length))
+        };
+        Ok(lengths.iter().map(&mut next).collect())
+    }
+
     /// Reads the first `length` bytes (fewer if the object is shorter) and the length of the whole
     /// object, in one request.
     async fn get_prefix(&self, key: &str, length: u64) -> Result<ObjectPrefix, StoreError>;
+
+    /// [`LogStore::get_prefix`] of several objects, an answer for each.
+    async fn get_prefixes(&self, keys: &[String], length: u64) -> Vec<Result<ObjectPrefix, StoreError>> {
+        join_all(keys.iter().map(|key| self.get_prefix(key, length))).await
+    }
 
     /// All objects below `prefix`, at any depth, sorted by key. The prefix is a whole number of
     /// components: `a/b` and `a/b/` are one, and neither finds `a/bc`. An empty prefix finds all.

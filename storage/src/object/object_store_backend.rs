@@ -191,10 +191,15 @@ mod tests {
         {
             assert_eq!(store.get_range("a/b", range).await.expect("it is there"), expected);
         }
+        let pieces = store.get_adjacent("a/b", 5, &[2, 0, 1, 9, 3]).await.expect("it is there");
+        assert_eq!(pieces, ["56", "", "7", "89", ""]);
         let prefix = store.get_prefix("a/b", 4).await.expect("it is there");
         assert_eq!(prefix, ObjectPrefix { bytes: Bytes::from_static(b"0123"), object_length: 10 });
-        let absent = Err(StoreError::NotFound { key: "a".to_owned() });
-        assert_eq!(store.get_range("a", 0..1).await, absent);
+        let absent = || StoreError::NotFound { key: "a".to_owned() };
+        let keys = ["a/b".to_owned(), "a".to_owned()];
+        assert_eq!(store.get_prefixes(&keys, 4).await, [Ok(prefix), Err(absent())]);
+        assert_eq!(store.get_range("a", 0..1).await, Err(absent()));
+        assert_eq!(store.get_adjacent("a", 0, &[1]).await, Err(absent()));
         store.delete("a").await.expect("an absent object is deleted already");
     }
 

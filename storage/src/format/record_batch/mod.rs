@@ -259,6 +259,13 @@ pub fn verify_crc(batch: &[u8]) -> Result<(), BatchError> {
     Ok(())
 }
 
+/// The CRC-32C of all bytes of a batch, of which `front` has the header, without reading those that its
+/// own CRC covers.
+pub(super) fn crc_of_whole(front: &[u8], header: &BatchHeader) -> u32 {
+    let covered = header.size_bytes() - ATTRIBUTES_AT;
+    crc32c::crc32c_combine(crc32c::crc32c(&front[..ATTRIBUTES_AT]), header.crc, covered)
+}
+
 /// Sets the base offset, which the CRC does not cover. `batch` is one whole batch.
 pub fn set_base_offset(batch: &mut [u8], offset: i64) {
     batch[..8].copy_from_slice(&offset.to_be_bytes());

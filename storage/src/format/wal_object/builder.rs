@@ -9,6 +9,10 @@ use super::{
     BLOCK_ENTRY_LENGTH, BlockEntry, Sections, WAL_HEADER_LENGTH, WalHeader, check_blocks, encode_header,
 };
 use crate::format::event::Event;
+use crate::format::record_batch::{BatchHeader, crc_of_whole};
+
+/// From this size on, combining two CRCs is cheaper than reading the bytes again.
+const COMBINED_BYTES_MIN: usize = 256 * 1024;
 
 /// The bytes of a commit, ready to put, and what the log keeps of them.
 #[derive(Clone, Debug)]
@@ -28,22 +32,34 @@ pub struct WalObjectBuilder {
     blocks: Vec<BlockEntry>,
     batches: Vec<Bytes>,
     batches_length: u64,
+    batches_crc: u32,
 }
 
 impl WalObjectBuilder {
     pub fn new(header: WalHeader) -> Self {
-        Self { header, events: Vec::new(), blocks: Vec::new(), batches: Vec::new(), batches_length: 0 }
+        Self {
+            header,
+            events: Vec::new(),
+            blocks: Vec::new(),
+            batches: Vec::new(),
+            batches_length: 0,
+            batches_crc: 0,
+        }
     }
 
     pub fn push_event(&mut self, event: &Event) {
         event.encode(&mut self.events);
     }
 
-    /// Adds one block of whole batches of one partition. Position, length and CRC of `entry` are
-    /// filled in here.
+    /// Adds one block of whole batches of one partition, whose own CRCs were checked. Position, length
+    /// and CRC of `entry` are filled in here.
     pub fn push_block(&mut self, entry: BlockEntry, batches: Vec<Bytes>) {
-        let crc = crc_of(&batches);
         let length: usize = batches.iter().map(Bytes::len).sum();
+        let crc = crc_of_block(&batches, length);
+        self.batches_crc = match length {
+            COMBINED_BYTES_MIN.. => crc32c::crc32c_combine(self.batches_crc, crc, length),
+            _ => crc_of(self.batches_crc, &batches),
+        };
         let length = u32::try_from(length).expect("a block is far below 4 GiB");
         self.blocks.push(BlockEntry { position: self.batches_length, length, crc, ..entry });
         self.batches.extend(batches);
@@ -77,7 +93,7 @@ impl WalObjectBuilder {
             events_length: section_length(&self.events),
             events_crc: crc32c::crc32c(&self.events),
             batches_length: self.batches_length,
-            batches_crc: crc_of(&self.batches),
+            batches_crc: self.batches_crc,
         };
         let mut bytes = Vec::with_capacity(usize::try_from(size).expect("the parts are in memory"));
         let header_crc = encode_header(&mut bytes, &self.header, &sections);
@@ -94,7 +110,20 @@ fn section_length(section: &[u8]) -> u32 {
     u32::try_from(section.len()).expect("a commit is far below 4 GiB")
 }
 
-/// Reading the bytes again is cheaper than combining the CRCs of blocks as small as these.
-fn crc_of(batches: &[Bytes]) -> u32 {
-    batches.iter().fold(0, |crc, batch| crc32c::crc32c_append(crc, batch))
+/// A large batch has a block of its own, and names the CRC of most of it.
+fn crc_of_block(batches: &[Bytes], length: usize) -> u32 {
+    if length >= COMBINED_BYTES_MIN
+        && let Some(front) = batches.first()
+        && let Ok(header) = BatchHeader::parse(front)
+        && header.size_bytes() == length
+    {
+        let crc = crc_of_whole(front, &header);
+        debug_assert_eq!(crc, crc_of(0, batches), "the CRC of the batch was checked");
+        return crc;
+    }
+    crc_of(0, batches)
+}
+
+fn crc_of(crc: u32, batches: &[Bytes]) -> u32 {
+    batches.iter().fold(crc, |crc, batch| crc32c::crc32c_append(crc, batch))
 }

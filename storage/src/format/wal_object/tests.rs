@@ -68,6 +68,28 @@ fn sample() -> EncodedWalObject {
     object
 }
 
+#[test]
+fn crcs_that_are_combined_are_those_of_the_bytes() {
+    let large = batch(&vec![7; 300 * 1024]);
+    let halves = vec![large.slice(..61), large.slice(61..)];
+    let mut builder = WalObjectBuilder::new(header());
+    builder.push_block(entry(0, 40, 1), vec![batch(b"a")]);
+    builder.push_block(entry(1, 0, 1), halves);
+    // Two batches name no CRC of both.
+    builder.push_block(entry(2, 0, 2), vec![large.clone(), large]);
+    builder.push_block(entry(3, 0, 1), vec![batch(b"b")]);
+    let object = builder.finish();
+    for block in &object.blocks {
+        let start = block.position as usize;
+        let bytes = &object.bytes[start..start + block.length as usize];
+        assert_eq!(block.crc, crc32c::crc32c(bytes), "partition {}", block.topic_partition.partition);
+    }
+    let decoded = decode_wal_object(&object.bytes, object.bytes.len() as u64).unwrap();
+    let WalObject::Commit(commit) = decoded else { panic!("it is a commit") };
+    let batches = &object.bytes[commit.batches_position as usize..];
+    assert_eq!(commit.batches_crc, crc32c::crc32c(batches));
+}
+
 fn fence() -> Fence {
     Fence {
         shard: ShardId(3),

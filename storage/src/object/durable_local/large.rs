@@ -2,6 +2,7 @@
 
 use std::path::PathBuf;
 use std::sync::Arc;
+use std::time::Duration;
 
 use async_trait::async_trait;
 use bytes::Bytes;
@@ -10,10 +11,11 @@ use super::{Directory, DurableLocal};
 use crate::object::file_system::FileSystem;
 use crate::object::large_object::broken;
 use crate::object::{LargeObject, StoreError};
+use crate::seam::{Clock, SystemClock};
 
-/// So much is written before it is synced: a sync of much more at once would hold up the small ones
-/// of commits beside it.
-const UNSYNCED_BYTES_MAX: usize = 4 * 1024 * 1024;
+/// So much is written before it is synced, and before creates get their turn: a sync of much more at
+/// once would hold up the small ones of commits beside it.
+const UNSYNCED_BYTES_MAX: usize = 2 * 1024 * 1024;
 
 pub(super) struct LocalLargeObject<F: FileSystem> {
     store: DurableLocal<F>,
@@ -28,6 +30,8 @@ struct StagedFile<F: FileSystem> {
     path: PathBuf,
     file: F::File,
     unsynced_bytes: usize,
+    /// How long it took to write and sync what was written since the last turn of others.
+    busy: Duration,
 }
 
 impl<F: FileSystem> LocalLargeObject<F> {
@@ -37,7 +41,10 @@ impl<F: FileSystem> LocalLargeObject<F> {
             directory.check_create(key)?;
             let path = directory.staging_path();
             match directory.write_staged(key, &path, &[]) {
-                Ok(file) => Ok(StagedFile { directory: shared, path, file, unsynced_bytes: 0 }),
+                Ok(file) => {
+                    let (unsynced_bytes, busy) = (0, Duration::ZERO);
+                    Ok(StagedFile { directory: shared, path, file, unsynced_bytes, busy })
+                }
                 Err(error) => {
                     directory.remove_staged(&path);
                     Err(error)
@@ -64,12 +71,19 @@ impl<F: FileSystem> LocalLargeObject<F> {
 
 impl<F: FileSystem> StagedFile<F> {
     fn append(&mut self, key: &str, bytes: &[u8]) -> Result<(), StoreError> {
+        let clock = SystemClock::default();
         let appended = self.directory.file_system.append(&mut self.file, bytes);
         appended.map_err(|error| self.directory.write_error(key, &self.path, &error))?;
         self.unsynced_bytes += bytes.len();
-        if self.unsynced_bytes >= UNSYNCED_BYTES_MAX {
+        let is_due = self.unsynced_bytes >= UNSYNCED_BYTES_MAX;
+        if is_due {
             self.directory.sync_staged(key, &self.path, &self.file)?;
             self.unsynced_bytes = 0;
+        }
+        self.busy += clock.monotonic();
+        if is_due {
+            // No longer than that, so that under any load this object gets half of the time.
+            self.directory.creates.wait_for_none(std::mem::take(&mut self.busy));
         }
         Ok(())
     }

@@ -72,8 +72,14 @@ async fn objects_come_back_whole_in_part_and_after_reopening() {
     for (range, expected) in [(0..3, "012"), (8..20, "89"), (10..11, ""), (99..u64::MAX, ""), (5..5, "")] {
         assert_eq!(store.get_range("a/b/c", range).await.expect("it is there"), expected);
     }
+    let pieces = store.get_adjacent("a/b/c", 5, &[2, 0, 1, 9, 3]).await.expect("it is there");
+    assert_eq!(pieces, ["56", "", "7", "89", ""]);
     let prefix = store.get_prefix("a/b/c", 4).await.expect("it is there");
     assert_eq!(prefix, ObjectPrefix { bytes: Bytes::from_static(b"0123"), object_length: 10 });
+    let absent = || StoreError::NotFound { key: "a/b/d".to_owned() };
+    let keys = ["a/b/c".to_owned(), "a/b/d".to_owned()];
+    assert_eq!(store.get_prefixes(&keys, 4).await, [Ok(prefix), Err(absent())]);
+    assert_eq!(store.get_adjacent("a/b/d", 0, &[1]).await, Err(absent()));
     store.sync("a/b/c").await.expect("it is there");
     store.delete("a/b/c").await.expect("it is there");
     store.delete("a/b/c").await.expect("an absent object is deleted already");
