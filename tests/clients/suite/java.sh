@@ -166,5 +166,5 @@ PROPERTIES
     else
         verdict java "Connect standalone, file to file" failed "$(grep -m 1 -E 'Exception|ERROR' "$directory/log" || tail -n 2 "$directory/log" | tr '\n' ' ')"
     fi
-    stop_process "$pid" KILL || true
+    stop_living "java Connect" "$pid" KILL
 }
