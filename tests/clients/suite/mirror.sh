@@ -2,7 +2,7 @@
 
 . "$HERE/suite/kafka_broker.sh"
 
-MIRROR_SECONDS=60
+MIRROR_SECONDS=180
 
 suite_mirror() {
     start_kafka || return 1
