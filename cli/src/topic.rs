@@ -4,7 +4,7 @@ use strandline_storage::log::TopicConfig;
 
 use crate::args::{TopicArgs, TopicCommand};
 use crate::failure::Failure;
-use crate::kafka_client::{Admin, Endpoint};
+use crate::kafka_client::{Admin, Endpoint, TopicSetting};
 use crate::output::{Alignment, TextTable, print, print_line};
 
 /// `strandline topic`.
@@ -73,11 +73,21 @@ async fn describe(endpoint: &Endpoint, name: &str, shown: Shown) -> Result<(), F
             range.latest.to_string(),
         ]);
     }
-    let mut settings = TextTable::new(&[("setting", Alignment::Left), ("value", Alignment::Left)]);
-    for setting in admin.settings(name).await? {
-        if shown == Shown::AllSettings || !setting.is_default {
-            settings.push(vec![setting.name, setting.value]);
-        }
+    let settings = match admin.settings(name).await? {
+        None => "its settings are for users who may describe-configs of it\n".to_owned(),
+        Some(settings) => settings_text(settings, shown),
+    };
+    print(&format!("topic \"{name}\"\n\n{}\n{settings}", partitions.take_text()))
+}
+
+fn settings_text(mut settings: Vec<TopicSetting>, shown: Shown) -> String {
+    settings.retain(|setting| shown == Shown::AllSettings || !setting.is_default);
+    if settings.is_empty() {
+        return "all settings are the defaults; --all shows them\n".to_owned();
     }
-    print(&format!("topic \"{name}\"\n\n{}\n{}", partitions.take_text(), settings.take_text()))
+    let mut table = TextTable::new(&[("setting", Alignment::Left), ("value", Alignment::Left)]);
+    for setting in settings {
+        table.push(vec![setting.name, setting.value]);
+    }
+    table.take_text()
 }

@@ -86,6 +86,15 @@ stop_process() {
     return "$status"
 }
 
+# stop_living NAME PID SIGNAL: it must have lived until now, when the signal ends it.
+stop_living() {
+    local status=0
+    stop_process "$2" "$3" || status=$?
+    if [ "$status" -ne $((128 + $(kill -l "$3"))) ]; then
+        echo "FAILED $1 works to the end: exit code $status" | record
+    fi
+}
+
 # stop_server SIGNAL: after TERM the server must end in order.
 stop_server() {
     local status=0

@@ -16,6 +16,14 @@ once() {
     mv "$directory.part" "$directory"
 }
 
+# crate_source NAME: where cargo has put the source of a crate that the workspace uses.
+crate_source() {
+    local host
+    host=$(rustc -vV | sed -n 's/^host: //p')
+    cargo metadata --locked --quiet --format-version 1 --filter-platform "$host" --manifest-path "$ROOT/Cargo.toml" |
+        tr ',' '\n' | sed -n "s/.*\"manifest_path\":\"\(.*\/$1-[0-9][^/]*\)\/Cargo.toml\".*/\1/p" | head -n 1
+}
+
 # The Python of the client scripts, with the packages of requirements.txt.
 prepare_python() {
     PYTHON=$KEPT/venv/bin/python

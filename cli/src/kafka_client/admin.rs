@@ -208,8 +208,9 @@ impl Admin {
         Ok(offsets)
     }
 
-    /// The settings of a topic, by name.
-    pub async fn settings(&mut self, topic: &str) -> Result<Vec<TopicSetting>, ClientError> {
+    /// The settings of a topic, by name; `None` if they are not for this user to see, who may produce
+    /// all the same.
+    pub async fn settings(&mut self, topic: &str) -> Result<Option<Vec<TopicSetting>>, ClientError> {
         let resource = DescribeConfigsResource::default()
             .with_resource_type(RESOURCE_TYPE_TOPIC)
             .with_resource_name(text(topic))
@@ -219,6 +220,9 @@ impl Admin {
         let mut settings = Vec::new();
         for result in &response.results {
             if let Some(code) = ErrorCode::of(result.error_code) {
+                if code.is(ResponseError::TopicAuthorizationFailed) {
+                    return Ok(None);
+                }
                 let what = format!("settings of topic \"{topic}\"");
                 return Err(ClientError::refused(what, code, result.error_message.as_deref()));
             }
@@ -229,7 +233,7 @@ impl Admin {
             }));
         }
         settings.sort_by(|left, right| left.name.cmp(&right.name));
-        Ok(settings)
+        Ok(Some(settings))
     }
 }
 

@@ -67,7 +67,8 @@ impl Upload {
         let topic = admin.topic_or_create(&args.topic).await?;
         let partitions = i32::try_from(topic.partitions.len()).unwrap_or(i32::MAX);
         check_partition(&args.topic, args.partition, partitions)?;
-        let limits = TopicLimits::of(&admin.settings(&args.topic).await?);
+        // Who may not see the settings is told by the server what it does not take.
+        let limits = TopicLimits::of(&admin.settings(&args.topic).await?.unwrap_or_default());
         let seams = Seams::system();
         let options = ProducerOptions {
             endpoint,

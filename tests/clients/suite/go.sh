@@ -30,7 +30,7 @@ franz_go() {
     while read -r outcome test; do
         case $outcome in
         PASS) verdict go "franz-go $test" passed ;;
-        FAIL) verdict go "franz-go $test" failed "$(grep -A 2 "$test" "$log" | grep -m 1 '_test.go' || true)" ;;
+        FAIL) verdict go "franz-go $test" failed "$(grep -A 2 "$test" "$log" | grep -m 1 '_test.go' || echo 'it does not say where')" ;;
         SKIP) verdict go "franz-go $test" skipped "it says so" ;;
         esac
     done < <(sed -n 's/^--- \([A-Z]*\): \(Test[A-Za-z0-9_]*\) .*/\1 \2/p' "$log")

@@ -1,4 +1,4 @@
-# Apache Kafka's own command-line tools, Streams and Connect.
+# Apache Kafka's own command-line tools, what UIs ask, Streams and Connect.
 
 . "$HERE/suite/kafka_broker.sh"
 
@@ -27,7 +27,7 @@ refused() {
 suite_java() {
     suite_jars || return 1
     mkdir -p "$WORK/classes"
-    javac -cp "$JARS/*" -d "$WORK/classes" "$HERE/suite/java/WordCount.java"
+    javac -cp "$JARS/*" -d "$WORK/classes" "$HERE"/suite/java/*.java
     local tools=org.apache.kafka.tools at=(--bootstrap-server "$KAFKA")
     topics
     data
@@ -41,6 +41,7 @@ suite_java() {
     tool "kafka-broker-api-versions" 'Produce\(0\): 0 to' $tools.BrokerApiVersionsCommand "${at[@]}"
     tool "kafka-client-metrics" '' $tools.ClientMetricsCommand "${at[@]}" --list
     tool "kafka-topics --delete" '' $tools.TopicCommand "${at[@]}" --delete --topic java
+    clients_program java java -cp "$WORK/classes:$JARS/*" AdminCalls "$KAFKA"
     quotas
     JAVA_SECONDS=200
     tool "Streams word count" '' WordCount "$KAFKA" at_least_once
@@ -166,5 +167,5 @@ PROPERTIES
     else
         verdict java "Connect standalone, file to file" failed "$(grep -m 1 -E 'Exception|ERROR' "$directory/log" || tail -n 2 "$directory/log" | tr '\n' ' ')"
     fi
-    stop_process "$pid" KILL || true
+    stop_living "java Connect" "$pid" KILL
 }

@@ -62,6 +62,6 @@ start_kafka() {
 }
 
 stop_kafka() {
-    if [ -n "$APACHE_KAFKA_PID" ]; then stop_process "$APACHE_KAFKA_PID" KILL || true; fi
+    if [ -n "$APACHE_KAFKA_PID" ]; then stop_living "Apache Kafka" "$APACHE_KAFKA_PID" KILL; fi
     APACHE_KAFKA_PID=
 }

@@ -4,15 +4,16 @@ KCAT_SECONDS=120
 
 # The source lists of this machine, asked for sources, beside its own lists and caches.
 fetch_kcat() {
-    local options
+    local options status=0
     mkdir -p lists/partial cache parts
-    cp /etc/apt/sources.list.d/*.sources parts/ 2>/dev/null || true
+    cp /etc/apt/sources.list.d/*.sources parts/
     sed -i 's/^Types: deb$/Types: deb-src/' parts/*.sources
     options=(-q -o "Dir::Etc::sourcelist=/dev/null" -o "Dir::Etc::sourceparts=$PWD/parts" -o "Dir::State::lists=$PWD/lists"
         -o "Dir::Cache=$PWD/cache" -o APT::Sandbox::User=root)
     apt-get "${options[@]}" update
-    # The packaging may be gone while the source itself is still there.
-    apt-get "${options[@]}" --download-only source kcat || true
+    # The packaging may be gone, which is 100, while the source itself is still there.
+    apt-get "${options[@]}" --download-only source kcat || status=$?
+    [ "$status" -eq 0 ] || [ "$status" -eq 100 ] || return "$status"
     tar xzf ./*.orig.tar.gz --strip-components=1
     rm -rf lists cache parts
 }

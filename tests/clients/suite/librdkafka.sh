@@ -6,28 +6,19 @@ LIBRDKAFKA_NO_CREATION=(0045 0107 0111)
 # One test, 0113, takes ten minutes.
 LIBRDKAFKA_SECONDS=900
 
-# Where cargo has put the source, and its version (the build metadata of the crate's).
-librdkafka_source() {
-    local manifest host
-    host=$(rustc -vV | sed -n 's/^host: //p')
-    manifest=$(cargo metadata --locked --quiet --format-version 1 --filter-platform "$host" --manifest-path "$ROOT/Cargo.toml" |
-        tr ',' '\n' | sed -n 's/.*"manifest_path":"\(.*rdkafka-sys-[^/]*\)\/Cargo.toml".*/\1/p' | head -n 1)
-    LIBRDKAFKA_SOURCE=$manifest/librdkafka
-    LIBRDKAFKA_VERSION=${manifest##*+}
-}
-
 build_librdkafka() {
-    cp -r "$LIBRDKAFKA_SOURCE/." .
+    cp -r "$1/." .
     ./configure --disable-sasl --disable-ssl --disable-curl --disable-optimization
     make -j2 -s libs
     make -j2 -s -C tests build
 }
 
 suite_librdkafka() {
-    local number numbers
-    librdkafka_source
-    once "$KEPT/librdkafka-$LIBRDKAFKA_VERSION" build_librdkafka || return 1
-    LIBRDKAFKA=$KEPT/librdkafka-$LIBRDKAFKA_VERSION
+    local number numbers crate
+    crate=$(crate_source rdkafka-sys)
+    # Its version is the build metadata of the crate's.
+    LIBRDKAFKA=$KEPT/librdkafka-${crate##*+}
+    once "$LIBRDKAFKA" build_librdkafka "$crate/librdkafka" || return 1
     mkdir -p "$WORK/librdkafka"
     printf 'bootstrap.servers=%s\ntest.topic.random=true\n' "$KAFKA" >"$WORK/librdkafka/test.conf"
     if [ "$EXTENT" = short ]; then

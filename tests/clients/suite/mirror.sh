@@ -2,7 +2,7 @@
 
 . "$HERE/suite/kafka_broker.sh"
 
-MIRROR_SECONDS=60
+MIRROR_SECONDS=180
 
 suite_mirror() {
     start_kafka || return 1
@@ -60,11 +60,11 @@ mirror() {
     mirrored 60 60
     seq 61 100 | timeout 60 kcat -q -b "$from" -P -t "$topic" -p 0
     mirrored 100 60
-    stop_process "$pid" KILL || true
+    stop_living "mirror $name: MirrorMaker" "$pid" KILL
     if [ "$copied" = 100 ]; then
         verdict mirror "$name: a topic is copied" passed
     else
-        verdict mirror "$name: a topic is copied" failed "$copied of 100 records: $(grep -m 1 -E 'ERROR|Exception' "$WORK/$name.log" || true)"
+        verdict mirror "$name: a topic is copied" failed "$copied of 100 records: $(grep -m 1 -E 'ERROR|Exception' "$WORK/$name.log" || echo "its log has no error")"
     fi
     rest=$(timeout 60 kcat -q -b "$to" -X auto.offset.reset=earliest -G "readers-$name" -c 40 "$topic" 2>/dev/null | sort -n | tr '\n' ' ')
     if [ "$rest" = "$(seq 61 100 | tr '\n' ' ')" ]; then

@@ -36,5 +36,5 @@ CONF
     else
         verdict rsyslog "a file's lines become records" failed "$read of 100 lines were read: $(tail -n 2 "$directory/log" | tr '\n' ' ')"
     fi
-    stop_process "$pid" KILL || true
+    stop_living rsyslog "$pid" KILL
 }

@@ -51,15 +51,15 @@ security_go() {
     clients_program security "$WORK/security-go" "${SECURITY[@]}"
 }
 
-# said NAME PATTERN COMMAND...: what a command prints must match.
+# said CODE NAME PATTERN COMMAND...: a command must end with this exit code, and what it prints must match.
 said() {
-    local name=$1 pattern=$2 output
-    shift 2
-    output=$("$@" 2>&1) || true
-    if grep -q -E -e "$pattern" <<<"$output"; then
+    local code=$1 name=$2 pattern=$3 output status=0
+    shift 3
+    output=$("$@" 2>&1) || status=$?
+    if [ "$status" -eq "$code" ] && grep -q -E -e "$pattern" <<<"$output"; then
         verdict security "$name" passed
     else
-        verdict security "$name" failed "$(head -n 2 <<<"$output" | tr '\n' ' ')"
+        verdict security "$name" failed "exit code $status: $(head -n 2 <<<"$output" | tr '\n' ' ')"
     fi
 }
 
@@ -67,7 +67,7 @@ said() {
 security_kcat() {
     local mechanism
     for mechanism in SCRAM-SHA-256 SCRAM-SHA-512; do
-        said "kcat logs in with $mechanism" '^Metadata for ' kcat -b "${SECURITY[0]}" -L -X security.protocol=SASL_PLAINTEXT \
+        said 0 "kcat logs in with $mechanism" '^Metadata for ' kcat -b "${SECURITY[0]}" -L -X security.protocol=SASL_PLAINTEXT \
             -X "sasl.mechanism=$mechanism" -X sasl.username=admin -X sasl.password=pencil
     done
 }
@@ -75,15 +75,15 @@ security_kcat() {
 # The project's own commands.
 security_commands() {
     local plain=${SECURITY[0]} tls=${SECURITY[1]} directory=${SECURITY[3]}
-    said "strandline asks for a user" 'add --user' "$BINARY" topic list --bootstrap "$plain"
-    said "strandline sees that the port speaks TLS" 'add --tls' "$BINARY" topic list --bootstrap "$tls"
+    said 1 "strandline asks for a user" 'add --user' "$BINARY" topic list --bootstrap "$plain"
+    said 1 "strandline sees that the port speaks TLS" 'add --tls' "$BINARY" topic list --bootstrap "$tls"
     export STRANDLINE_PASSWORD=pencil
-    said "strandline logs in" '^topic ' "$BINARY" topic list --bootstrap "$plain" --user admin
-    said "strandline logs in over TLS" '^topic ' "$BINARY" topic list --bootstrap "$tls" --user admin --tls-ca "$directory/ca.pem"
-    said "strandline trusts no stranger" 'tls-ca FILE' "$BINARY" topic list --bootstrap "$tls" --user admin --tls
-    said "strandline sees that the port speaks no TLS" 'port without TLS' "$BINARY" topic list --bootstrap "$plain" --user admin --tls
+    said 0 "strandline logs in" '^topic ' "$BINARY" topic list --bootstrap "$plain" --user admin
+    said 0 "strandline logs in over TLS" '^topic ' "$BINARY" topic list --bootstrap "$tls" --user admin --tls-ca "$directory/ca.pem"
+    said 1 "strandline trusts no stranger" 'tls-ca FILE' "$BINARY" topic list --bootstrap "$tls" --user admin --tls
+    said 1 "strandline sees that the port speaks no TLS" 'port without TLS' "$BINARY" topic list --bootstrap "$plain" --user admin --tls
     export STRANDLINE_PASSWORD=pen
-    said "strandline is told of a wrong password" 'password is another' "$BINARY" topic list --bootstrap "$plain" --user admin
+    said 1 "strandline is told of a wrong password" 'password is another' "$BINARY" topic list --bootstrap "$plain" --user admin
     unset STRANDLINE_PASSWORD
 }
 
@@ -97,16 +97,16 @@ as_user() {
 security_postgres() {
     local verified="sslmode=verify-full sslrootcert=${SECURITY[3]}/ca.pem"
     local refused='password authentication failed for user'
-    said "psql logs in" '^hello admin$' as_user admin pencil sslmode=disable
-    said "psql logs in over TLS" '^hello admin$' as_user admin pencil "$verified"
-    said "psql is told of a wrong password" "$refused \"admin\"" as_user admin pen "$verified"
-    said "psql is told the same of a user that is not there" "$refused \"nobody\"" as_user nobody pencil "$verified"
-    said "psql has to have a password" 'no password supplied' as_user admin '' sslmode=disable
-    said "psql cannot bind to the channel" 'channel binding is required' \
+    said 0 "psql logs in" '^hello admin$' as_user admin pencil sslmode=disable
+    said 0 "psql logs in over TLS" '^hello admin$' as_user admin pencil "$verified"
+    said 2 "psql is told of a wrong password" "$refused \"admin\"" as_user admin pen "$verified"
+    said 2 "psql is told the same of a user that is not there" "$refused \"nobody\"" as_user nobody pencil "$verified"
+    said 2 "psql has to have a password" 'no password supplied' as_user admin '' sslmode=disable
+    said 2 "psql cannot bind to the channel" 'channel binding is required' \
         as_user admin pencil "sslmode=require channel_binding=require"
     export STRANDLINE_PASSWORD=pencil
-    said "strandline sql logs in over TLS" '^1$' "$BINARY" sql --server "$PG" --user admin \
+    said 0 "strandline sql logs in over TLS" '^1$' "$BINARY" sql --server "$PG" --user admin \
         --tls-ca "${SECURITY[3]}/ca.pem" --format csv "SELECT 1 AS one"
-    said "strandline sql has to say who asks" 'with --user' "$BINARY" sql --server "$PG" "SELECT 1"
+    said 1 "strandline sql has to say who asks" 'with --user' "$BINARY" sql --server "$PG" "SELECT 1"
     unset STRANDLINE_PASSWORD
 }

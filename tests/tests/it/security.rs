@@ -86,7 +86,16 @@ fn the_first_user_is_made_once() {
 
 /// Runs a command that reads a new password.
 fn with_password(server: &Server, args: &[&str], password: &str) -> Output {
-    let mut child = prepared(server, ADMIN, args)
+    with_input(server, ADMIN, args, password)
+}
+
+fn produce(server: &Server, login: Option<(&str, &str)>, topic: &str) -> Output {
+    with_input(server, login, &["produce", topic], "a line")
+}
+
+/// Runs a command that reads a line.
+fn with_input(server: &Server, login: Option<(&str, &str)>, args: &[&str], line: &str) -> Output {
+    let mut child = prepared(server, login, args)
         .stdin(Stdio::piped())
         .stdout(Stdio::piped())
         .stderr(Stdio::piped())
@@ -94,7 +103,7 @@ fn with_password(server: &Server, args: &[&str], password: &str) -> Output {
         .expect("the binary runs");
     let mut input = child.stdin.take().expect("it is piped");
     // A command that refuses before it reads is fine.
-    let _ = input.write_all(format!("{password}\n").as_bytes());
+    let _ = input.write_all(format!("{line}\n").as_bytes());
     drop(input);
     child.wait_with_output().expect("it ends")
 }
@@ -135,6 +144,8 @@ fn users_may_do_what_rules_allow() {
         ["--allow", "alice", "--operation", "read", "--operation", "describe-configs", "--topic", "orders"];
     stdout(&run(&server, ADMIN, &[&["acl", "add"], &rule[..]].concat()));
     stdout(&run(&server, alice, &describe));
+    let refused = produce(&server, alice, "orders");
+    assert!(stderr(&refused).contains("uthoriz"), "{}", stderr(&refused));
     let listed = stdout(&run(&server, ADMIN, &["acl", "list", "--topic", "orders"]));
     assert!(listed.contains("User:alice") && listed.contains("describe-configs"), "{listed}");
     let create = ["topic", "create", "other"];
@@ -146,6 +157,24 @@ fn users_may_do_what_rules_allow() {
     assert!(stderr(&none).contains("no such rule"), "{}", stderr(&none));
     let refused = run(&server, alice, &["user", "list"]);
     assert!(stderr(&refused).contains("uthoriz"), "{}", stderr(&refused));
+}
+
+#[test]
+fn who_may_write_to_a_topic_needs_no_other_right_to_produce() {
+    let server = start();
+    let alice = Some(("alice", "pw"));
+    stdout(&with_password(&server, &["user", "create", "alice"], "pw"));
+    stdout(&run(&server, ADMIN, &["topic", "create", "orders"]));
+    stdout(&run(
+        &server,
+        ADMIN,
+        &["acl", "add", "--allow", "alice", "--operation", "write", "--topic", "orders"],
+    ));
+    assert!(stdout(&produce(&server, alice, "orders")).contains("1 record to topic"));
+    let described = stdout(&run(&server, alice, &["topic", "describe", "orders"]));
+    assert!(described.contains("describe-configs"), "{described}");
+    let described = stdout(&run(&server, ADMIN, &["topic", "describe", "orders"]));
+    assert!(described.contains("all settings are the defaults"), "{described}");
 }
 
 #[test]

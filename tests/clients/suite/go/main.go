@@ -1,5 +1,5 @@
-// Produces, consumes as a group that goes on where it was, and asks for offsets by time, with three clients:
-// BOOTSTRAP. Prints one line per check and ends with 1 if one failed.
+// Produces, consumes as a group that goes on where it was, and asks for offsets by time, with three clients, and asks
+// what tools for monitoring ask: BOOTSTRAP. Prints one line per check and ends with 1 if one failed.
 package main
 
 import (
@@ -41,6 +41,9 @@ func main() {
 	} {
 		failed = run(name, made) || failed
 	}
+	failed = report("what kminion and Redpanda Console ask", func(ctx context.Context) error {
+		return monitored(ctx, os.Args[1])
+	}) || failed
 	if failed {
 		os.Exit(1)
 	}
@@ -49,17 +52,7 @@ func main() {
 func run(name string, made client) (failed bool) {
 	topic := fmt.Sprintf("go-%s-%d", name, time.Now().UnixNano())
 	check := func(what string, body func(ctx context.Context) error) {
-		ctx, cancel := context.WithTimeout(context.Background(), bound)
-		defer cancel()
-		switch err := body(ctx); {
-		case err == nil:
-			fmt.Printf("passed\t%s %s\n", name, what)
-		case err == errNotThere:
-			fmt.Printf("skipped\t%s %s\t%v\n", name, what, err)
-		default:
-			failed = true
-			fmt.Printf("failed\t%s %s\t%s\n", name, what, strings.ReplaceAll(err.Error(), "\n", " "))
-		}
+		failed = report(name+" "+what, body) || failed
 	}
 	check("creates a topic", func(ctx context.Context) error { return made.createTopic(ctx, topic) })
 	check("produces", func(ctx context.Context) error { return made.produce(ctx, topic) })
@@ -76,6 +69,22 @@ func run(name string, made client) (failed bool) {
 	})
 	check("snappy, 1 byte and 200 kB", func(ctx context.Context) error { return snappy(made, ctx, topic+"-snappy") })
 	check("writes in a transaction", func(ctx context.Context) error { return made.transact(ctx, topic) })
+	return failed
+}
+
+// report runs a check and prints its line.
+func report(name string, body func(ctx context.Context) error) (failed bool) {
+	ctx, cancel := context.WithTimeout(context.Background(), bound)
+	defer cancel()
+	switch err := body(ctx); {
+	case err == nil:
+		fmt.Printf("passed\t%s\n", name)
+	case err == errNotThere:
+		fmt.Printf("skipped\t%s\t%v\n", name, err)
+	default:
+		failed = true
+		fmt.Printf("failed\t%s\t%s\n", name, strings.ReplaceAll(err.Error(), "\n", " "))
+	}
 	return failed
 }
 

@@ -27,6 +27,8 @@ function client(broker, more) {
     brokers: [broker],
     logLevel: library.logLevel.NOTHING,
     retry: { retries: 1 },
+    // It renews a session this long before its end: by default 10 s, which is more than the server's sessions last.
+    reauthenticationThreshold: 2_000,
     ...more,
   })
 }
