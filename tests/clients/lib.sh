@@ -78,7 +78,7 @@ start_server() {
         kill -0 "$SERVER" 2>/dev/null || break
         sleep 0.1
     done
-    echo "FAILED the server starts: $(tail -n 3 "$WORK/server.err")" | record
+    echo "FAILED the server starts: $(grep -a -v ' settings: ' "$WORK/server.err" | tail -n 3)" | record
     exit 1
 }
 
