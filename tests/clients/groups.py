@@ -1,6 +1,6 @@
-"""Consumer groups over a kill -9 of the server: BINARY.
+"""Consumer groups over a kill -9 of the server: BINARY DATA.
 
-Starts a server of its own. For each of the two group protocols, members consume while a producer
+Starts a server of its own on that path or URL. For each of the two group protocols, members consume while a producer
 goes on, the server is killed and started again on the same data, and the members go on: without a
 rebalance, and with every record consumed once by the commits.
 """
@@ -11,7 +11,6 @@ import signal
 import socket
 import subprocess
 import sys
-import tempfile
 import threading
 import time
 
@@ -26,24 +25,23 @@ STAY_SECONDS = 6
 PROTOCOLS = ["classic", "consumer"]
 
 
-def main(binary):
+def main(binary, data):
     checks = Checks()
-    with tempfile.TemporaryDirectory() as data:
-        server = Server(binary, data)
-        try:
-            for protocol in PROTOCOLS:
-                with checks.check(f"{protocol} group goes on over a kill -9 without a rebalance"):
-                    over_a_kill(server, protocol)
-                with checks.check(f"{protocol} group shares what a leaving member had"):
-                    sharing(server, protocol)
-            with checks.check("consumer group subscribes by a regular expression"):
-                by_regex(server)
-            with checks.check("static member comes back without a rebalance"):
-                static_member(server)
-            with checks.check("groups are listed, described, reset and deleted"):
-                administered(server)
-        finally:
-            server.kill()
+    server = Server(binary, data)
+    try:
+        for protocol in PROTOCOLS:
+            with checks.check(f"{protocol} group goes on over a kill -9 without a rebalance"):
+                over_a_kill(server, protocol)
+            with checks.check(f"{protocol} group shares what a leaving member had"):
+                sharing(server, protocol)
+        with checks.check("consumer group subscribes by a regular expression"):
+            by_regex(server)
+        with checks.check("static member comes back without a rebalance"):
+            static_member(server)
+        with checks.check("groups are listed, described, reset and deleted"):
+            administered(server)
+    finally:
+        server.kill()
     checks.end()
 
 
@@ -58,8 +56,7 @@ class Server:
 
     def start(self):
         command = [self.binary, "serve", "--data", self.data, "--kafka-listen", self.kafka, "--pg-listen", self.pg]
-        environment = {name: value for name, value in os.environ.items() if not name.startswith("STRANDLINE_")}
-        environment["STRANDLINE_KAFKA_GROUP_INITIAL_REBALANCE_DELAY"] = "500ms"
+        environment = os.environ | {"STRANDLINE_KAFKA_GROUP_INITIAL_REBALANCE_DELAY": "500ms"}
         self.process = subprocess.Popen(
             command + ["--http-listen", "127.0.0.1:0"],
             stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL, env=environment,
@@ -276,4 +273,4 @@ def state(admin, group):
 
 
 if __name__ == "__main__":
-    main(sys.argv[1])
+    main(sys.argv[1], sys.argv[2])

@@ -13,8 +13,12 @@ for name in $(compgen -v STRANDLINE_); do unset "$name"; done
 WORK=$(mktemp -d)
 RESULTS=$WORK/results
 SERVER=
+# Where the server's data is: a path or a URL.
+DATA=$WORK/data
 # Flags for the server beside its addresses and its data.
 SERVER_FLAGS=()
+# A command that the server is run by; it must become the server's process.
+LAUNCHER=()
 touch "$RESULTS"
 
 end() {
@@ -61,7 +65,7 @@ program() {
 
 start_server() {
     : >"$WORK/server.out"
-    "$BINARY" serve --data "$WORK/data" --kafka-listen "${KAFKA:-127.0.0.1:0}" --pg-listen "${PG:-127.0.0.1:0}" \
+    "${LAUNCHER[@]}" "$BINARY" serve --data "$DATA" --kafka-listen "${KAFKA:-127.0.0.1:0}" --pg-listen "${PG:-127.0.0.1:0}" \
         --http-listen 127.0.0.1:0 "${SERVER_FLAGS[@]}" >"$WORK/server.out" 2>"$WORK/server.err" &
     SERVER=$!
     for _ in $(seq $((READY_SECONDS * 10))); do
@@ -74,7 +78,7 @@ start_server() {
         kill -0 "$SERVER" 2>/dev/null || break
         sleep 0.1
     done
-    echo "FAILED the server starts: $(tail -n 3 "$WORK/server.err")" | record
+    echo "FAILED the server starts: $(grep -a -v ' settings: ' "$WORK/server.err" | tail -n 3)" | record
     exit 1
 }
 
