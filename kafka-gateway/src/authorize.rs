@@ -2,6 +2,7 @@
 //!
 //! Invariant: one request is judged by the rules of one moment, from its first check to its last.
 
+use std::net::IpAddr;
 use std::sync::Arc;
 
 use strandline_storage::access::{Access, AclDecision, Authorizer, ResourceKind, WithoutRules};
@@ -85,20 +86,33 @@ pub(crate) fn operation_code(operation: Operation) -> i8 {
     }
 }
 
+/// Who asks, in the words of rules. A connection has one for all of its requests.
+#[derive(Debug, PartialEq, Eq)]
+pub(crate) struct Subject {
+    principal: String,
+    host: String,
+}
+
+impl Subject {
+    /// A principal whose requests come from an address.
+    pub(crate) fn new(principal: &Principal, address: IpAddr) -> Self {
+        let host = address.to_canonical().to_string();
+        Self { principal: format!("User:{}", principal.name), host }
+    }
+}
+
 /// What one client may do, by the rules of one moment.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Rights {
     /// `None`: everything.
-    judge: Option<Arc<Judge>>,
+    judge: Option<Judge>,
 }
 
-#[derive(Debug)]
+#[derive(Clone, Debug)]
 struct Judge {
     access: Arc<Access>,
     without_rules: WithoutRules,
-    /// As rules name it.
-    principal: String,
-    host: String,
+    subject: Arc<Subject>,
 }
 
 impl PartialEq for Rights {
@@ -107,8 +121,7 @@ impl PartialEq for Rights {
         match (&self.judge, &other.judge) {
             (None, None) => true,
             (Some(one), Some(other)) => {
-                Arc::ptr_eq(&one.access, &other.access)
-                    && (&one.principal, &one.host) == (&other.principal, &other.host)
+                Arc::ptr_eq(&one.access, &other.access) && one.subject == other.subject
             }
             _ => false,
         }
@@ -118,19 +131,12 @@ impl PartialEq for Rights {
 impl Eq for Rights {}
 
 impl Rights {
-    /// Those of a principal whose requests come from `host`.
-    pub(crate) fn new(
-        authorizer: &Authorizer,
-        access: Arc<Access>,
-        principal: &Principal,
-        host: String,
-    ) -> Self {
-        let principal = format!("User:{}", principal.name);
-        if authorizer.is_super_user(&principal) {
+    pub(crate) fn new(authorizer: &Authorizer, access: Arc<Access>, subject: Arc<Subject>) -> Self {
+        if authorizer.is_super_user(&subject.principal) {
             return Self::default();
         }
         let without_rules = authorizer.without_rules;
-        Self { judge: Some(Arc::new(Judge { access, without_rules, principal, host })) }
+        Self { judge: Some(Judge { access, without_rules, subject }) }
     }
 
     pub(crate) fn allow(&self, operation: Operation, resource: Resource<'_>) -> bool {
@@ -143,10 +149,10 @@ impl Rights {
     /// `Authorizer.authorizeByResourceType`).
     pub(crate) fn allow_any(&self, operation: Operation, kind: ResourceKind) -> bool {
         self.judge.as_ref().is_none_or(|judge| {
-            let Judge { access, principal, host, .. } = &**judge;
+            let Judge { access, subject, .. } = judge;
             let is_free = judge.without_rules == WithoutRules::Allow
                 && judge.decide(operation, kind, "") == AclDecision::NoRule;
-            is_free || access.acls.allows_any(principal, host, operation, kind)
+            is_free || access.acls.allows_any(&subject.principal, &subject.host, operation, kind)
         })
     }
 
@@ -159,7 +165,8 @@ impl Rights {
 
 impl Judge {
     fn decide(&self, operation: Operation, kind: ResourceKind, name: &str) -> AclDecision {
-        self.access.acls.decide(&self.principal, &self.host, operation, kind, name)
+        let Subject { principal, host } = &*self.subject;
+        self.access.acls.decide(principal, host, operation, kind, name)
     }
 }
 
@@ -189,8 +196,11 @@ mod tests {
             access.acls.insert(rule);
         }
         let authorizer = Authorizer { super_users: vec!["root".to_owned()], without_rules };
-        let principal = Principal { name: "alice".to_owned() };
-        Rights::new(&authorizer, Arc::new(access), &principal, "127.0.0.1".to_owned())
+        Rights::new(&authorizer, Arc::new(access), subject("alice"))
+    }
+
+    fn subject(name: &str) -> Arc<Subject> {
+        Arc::new(Subject::new(&Principal::user(name.to_owned()), IpAddr::from([127, 0, 0, 1])))
     }
 
     #[test]
@@ -231,8 +241,7 @@ mod tests {
             Authorizer { super_users: vec!["root".to_owned()], without_rules: WithoutRules::Refuse };
         let access = Arc::new(access);
         let allow = |name: &str| {
-            let principal = Principal { name: name.to_owned() };
-            let rights = Rights::new(&authorizer, access.clone(), &principal, "127.0.0.1".to_owned());
+            let rights = Rights::new(&authorizer, access.clone(), subject(name));
             rights.allow(Operation::Read, Resource::Topic("t"))
         };
         assert!(allow("root") && !allow("alice"));

@@ -120,13 +120,13 @@ async fn serve_socket(
     ends: Ends,
     listener: Arc<ListenerSettings>,
 ) -> Result<(), ConnectionError> {
-    let Some(config) = listener.tls.clone() else {
+    let Some(tls) = &listener.tls else {
         let (reading, writing) = socket.into_split();
         return serve_stream(gateway, Arrival { ends, listener, certificate: None }, reading, writing).await;
     };
     let timeout = gateway.settings.authentication_timeout;
     let accepted = tokio::select! {
-        accepted = tls::accept(socket, config) => accepted?,
+        accepted = tls::accept(socket, tls.current()) => accepted?,
         () = gateway.clock().sleep(timeout) => return Err(ConnectionError::TlsTimeout(timeout)),
         () = gateway.drained() => None,
     };

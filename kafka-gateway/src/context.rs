@@ -18,7 +18,7 @@ use tokio::sync::watch;
 use uuid::Uuid;
 
 use crate::authentication::Authenticator;
-use crate::authorize::{Operation, Principal, Resource, Rights};
+use crate::authorize::{Operation, Principal, Resource, Rights, Subject};
 use crate::error_code::{ErrorCode, NONE};
 use crate::fetch_session::FetchSessions;
 use crate::group::coordinator::GroupCoordinator;
@@ -120,6 +120,7 @@ pub(crate) struct Ends {
 #[derive(Debug)]
 pub(crate) struct Connection {
     pub(crate) principal: Principal,
+    subject: Arc<Subject>,
     /// The address on this side that the client connected to.
     pub(crate) local: SocketAddr,
     pub(crate) peer: SocketAddr,
@@ -134,7 +135,8 @@ impl Connection {
     pub(crate) fn new(principal: Principal, ends: Ends, listener: Arc<ListenerSettings>) -> Self {
         let Ends { local, peer } = ends;
         let (mute, ending) = (Mute::default(), watch::Sender::new(false));
-        Self { principal, local, peer, mute, listener, ending }
+        let subject = Arc::new(Subject::new(&principal, peer.ip()));
+        Self { principal, subject, local, peer, mute, listener, ending }
     }
 
     /// Says that no more requests are read: the client has gone or broke the protocol.
@@ -157,10 +159,7 @@ pub(crate) struct Context {
 impl Context {
     pub(crate) fn new(gateway: Arc<Gateway>, connection: Arc<Connection>, version: i16) -> Self {
         let rights = match &gateway.settings.authorizer {
-            Some(authorizer) => {
-                let host = connection.peer.ip().to_canonical().to_string();
-                Rights::new(authorizer, gateway.log.access(), &connection.principal, host)
-            }
+            Some(authorizer) => Rights::new(authorizer, gateway.log.access(), connection.subject.clone()),
             None => Rights::default(),
         };
         let first_error = Arc::new(AtomicI16::new(NONE));

@@ -29,6 +29,6 @@ mod telemetry;
 mod tls;
 mod transaction;
 
-pub use listener::{Authentication, Listener, ListenerSettings, SaslMechanism};
+pub use listener::{Authentication, Listener, ListenerSettings, SaslMechanism, TlsSource};
 pub use server::{ServeError, serve};
 pub use settings::{AutoCreate, GatewaySettings};

@@ -20,8 +20,28 @@ pub struct ListenerSettings {
     /// client connected to, as a literal.
     pub advertised: Option<(String, u16)>,
     /// Certificates, and whether clients have to show one. `None`: no TLS.
-    pub tls: Option<Arc<ServerConfig>>,
+    pub tls: Option<TlsSource>,
     pub authentication: Authentication,
+}
+
+/// What a port speaks TLS with. Each handshake asks for it, so that it can change.
+#[derive(Clone)]
+pub struct TlsSource(Arc<dyn Fn() -> Arc<ServerConfig> + Send + Sync>);
+
+impl TlsSource {
+    pub fn new(current: impl Fn() -> Arc<ServerConfig> + Send + Sync + 'static) -> Self {
+        Self(Arc::new(current))
+    }
+
+    pub fn current(&self) -> Arc<ServerConfig> {
+        (self.0)()
+    }
+}
+
+impl fmt::Debug for TlsSource {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("TlsSource").finish_non_exhaustive()
+    }
 }
 
 /// How the clients of a port prove who they are.

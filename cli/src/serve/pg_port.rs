@@ -6,27 +6,21 @@ use strandline_pgwire_server::{Authentication, PgSettings, PgTls as Tls, TlsMode
 use tokio_rustls::TlsAcceptor;
 
 use crate::config::{Config, PgTls};
-use crate::failure::Failure;
 use crate::tls::ServerTls;
 
-/// # Errors
-/// TLS that cannot be set up.
-pub fn pg_settings(config: &Config, tls: Option<&ServerTls>) -> Result<PgSettings, Failure> {
+pub fn pg_settings(config: &Config, tls: Option<&ServerTls>) -> PgSettings {
     let mode = match config.pg_tls() {
         PgTls::Off => None,
         PgTls::Optional => Some(TlsMode::Optional),
         PgTls::Required => Some(TlsMode::Required),
     };
     // The settings were checked: where TLS is asked for, there is a certificate.
-    let tls = mode.zip(tls).map(|(mode, tls)| {
-        let acceptor = TlsAcceptor::from(tls.pg()?);
-        Ok::<_, Failure>(Tls { acceptor, mode })
-    });
+    let tls = mode.zip(tls).map(|(mode, tls)| Tls { acceptor: TlsAcceptor::from(tls.pg()), mode });
     let authorizer = config.authorizer().map(Arc::new);
-    Ok(PgSettings {
+    PgSettings {
         connections_max: config.pg.connections_max,
         authentication: authorizer.map_or(Authentication::Any, Authentication::Required),
-        tls: tls.transpose()?,
+        tls,
         ..PgSettings::default()
-    })
+    }
 }

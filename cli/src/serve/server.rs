@@ -58,7 +58,7 @@ pub async fn run(config: Config, metrics: PrometheusHandle) -> Result<(), Failur
     let kafka = gateway_listeners(listeners.kafka, &config, tls.as_ref())?;
     parts.spawn_kafka(kafka, log.clone(), &config, &stopper.handle());
     let engine = Engine::start(log.clone(), parts::engine_settings(&config));
-    parts.spawn_pg(listeners.pg, engine, pg_settings(&config, tls.as_ref())?, &stopper.handle());
+    parts.spawn_pg(listeners.pg, engine, pg_settings(&config, tls.as_ref()), &stopper.handle());
     readiness.serving(log.clone());
     output::print(&banner::text(&config, &ports))?;
     let reason = wait_for_end(&mut signals, &log, &mut parts).await;

@@ -1,6 +1,7 @@
-//! TLS: the server's certificates, which are read again when their files have changed, and the
-//! authorities that the client commands trust.
+//! TLS: the server's certificate and the authorities of its clients, which are read again when their
+//! files have changed, and the authorities that the client commands trust.
 
+mod certificate;
 mod client;
 mod reload;
 mod server;

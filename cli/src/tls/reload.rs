@@ -1,201 +1,97 @@
-//! A certificate that is read again when its files have changed.
+//! What is made from files, and made again when they have changed.
 //!
-//! Invariants: nothing polls: a handshake looks at the time of the files, at most once a second. A
-//! pair that cannot be used never replaces one that can.
+//! Invariants: nothing polls: whoever needs it looks at the time of the files, at most once a second.
+//! Files that cannot be used never replace what could.
 
+use std::fmt;
 use std::path::{Path, PathBuf};
 use std::sync::{Arc, Mutex, MutexGuard};
 use std::time::{Duration, SystemTime};
 
-use rustls::pki_types::PrivateKeyDer;
-use rustls::pki_types::pem::PemObject;
-use rustls::server::{ClientHello, ResolvesServerCert};
-use rustls::sign::CertifiedKey;
 use strandline_storage::seam::Clock;
 
-use super::{FileError, described, provider, read_certificates};
+use super::FileError;
 
-const LOOKS_APART: Duration = Duration::from_secs(1);
+pub(super) const LOOKS_APART: Duration = Duration::from_secs(1);
 
-/// The files of a certificate.
-#[derive(Clone, Debug)]
-pub(super) struct Pair {
-    pub(super) certificate: PathBuf,
-    pub(super) key: PathBuf,
-}
+/// When a file was changed, and how long it is. `None`: it cannot be looked at.
+type Stamp = Option<(SystemTime, u64)>;
 
-/// When each file was changed, and how long it is. `None`: it cannot be looked at.
-type Stamp = [Option<(SystemTime, u64)>; 2];
-
-impl Pair {
-    fn read(&self) -> Result<CertifiedKey, FileError> {
-        let chain = read_certificates(&self.certificate)?;
-        let key = PrivateKeyDer::from_pem_file(&self.key);
-        let key = key.map_err(|error| FileError::new(&self.key, described(error)))?;
-        CertifiedKey::from_der(chain, key, &provider()).map_err(|error| {
-            let certificate = self.certificate.display();
-            FileError::new(&self.key, format!("is not usable as the key of {certificate}: {error}"))
-        })
-    }
-
-    fn stamp(&self) -> Stamp {
-        [&self.certificate, &self.key].map(|path| stamp_of(path))
-    }
-}
-
-fn stamp_of(path: &Path) -> Option<(SystemTime, u64)> {
+fn stamp_of(path: &Path) -> Stamp {
     let metadata = std::fs::metadata(path).ok()?;
     Some((metadata.modified().ok()?, metadata.len()))
 }
 
-/// The certificate of a server.
-#[derive(Debug)]
-pub(super) struct ReloadedCertificate {
-    pair: Pair,
+/// Where something is read from, and how.
+pub(super) struct Source<T> {
+    /// What it is, for the log.
+    pub(super) name: &'static str,
+    pub(super) files: Vec<PathBuf>,
+    pub(super) read: Box<dyn Fn() -> Result<T, FileError> + Send + Sync>,
+}
+
+impl<T> Source<T> {
+    fn stamps(&self) -> Vec<Stamp> {
+        self.files.iter().map(|path| stamp_of(path)).collect()
+    }
+}
+
+/// What was read last that could be used.
+pub(super) struct Reloaded<T> {
+    source: Source<T>,
     clock: Arc<dyn Clock>,
-    current: Mutex<Current>,
+    current: Mutex<Current<T>>,
 }
 
-#[derive(Debug)]
-struct Current {
+struct Current<T> {
     looked_at: Duration,
-    stamp: Stamp,
-    certified: Arc<CertifiedKey>,
+    stamps: Vec<Stamp>,
+    value: Arc<T>,
 }
 
-impl ReloadedCertificate {
-    /// Reads the pair, which has to be a good one.
-    pub(super) fn read(pair: Pair, clock: Arc<dyn Clock>) -> Result<Self, FileError> {
-        // The stamp first: what changes after it is read again.
-        let stamp = pair.stamp();
-        let certified = Arc::new(pair.read()?);
-        let current = Mutex::new(Current { looked_at: clock.monotonic(), stamp, certified });
-        Ok(Self { pair, clock, current })
+impl<T> fmt::Debug for Reloaded<T> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Reloaded").field("files", &self.source.files).finish_non_exhaustive()
+    }
+}
+
+impl<T> Reloaded<T> {
+    /// Reads the files, which have to be good ones.
+    pub(super) fn read(source: Source<T>, clock: Arc<dyn Clock>) -> Result<Self, FileError> {
+        // The stamps first: what changes after them is read again.
+        let stamps = source.stamps();
+        let value = Arc::new((source.read)()?);
+        let current = Mutex::new(Current { looked_at: clock.monotonic(), stamps, value });
+        Ok(Self { source, clock, current })
     }
 
-    fn current(&self) -> Arc<CertifiedKey> {
+    pub(super) fn current(&self) -> Arc<T> {
         let mut current = self.lock();
         let now = self.clock.monotonic();
         if now.saturating_sub(current.looked_at) >= LOOKS_APART {
             current.looked_at = now;
             self.look(&mut current);
         }
-        current.certified.clone()
+        current.value.clone()
     }
 
-    fn look(&self, current: &mut Current) {
-        let stamp = self.pair.stamp();
-        if stamp == current.stamp {
+    fn look(&self, current: &mut Current<T>) {
+        let stamps = self.source.stamps();
+        if stamps == current.stamps {
             return;
         }
-        current.stamp = stamp;
-        match self.pair.read() {
-            Ok(certified) => {
-                current.certified = Arc::new(certified);
-                tracing::info!(certificate = %self.pair.certificate.display(), "read the certificate again");
+        current.stamps = stamps;
+        let name = self.source.name;
+        match (self.source.read)() {
+            Ok(value) => {
+                current.value = Arc::new(value);
+                tracing::info!("read {name} again, because the files have changed");
             }
-            Err(error) => {
-                tracing::warn!(%error, "the certificate was changed; the last good one stays in use")
-            }
+            Err(error) => tracing::warn!(%error, "cannot read {name} again; the last good ones stay in use"),
         }
     }
 
-    fn lock(&self) -> MutexGuard<'_, Current> {
+    fn lock(&self) -> MutexGuard<'_, Current<T>> {
         self.current.lock().expect("no holder of the lock panics")
-    }
-}
-
-impl ResolvesServerCert for ReloadedCertificate {
-    fn resolve(&self, _: ClientHello<'_>) -> Option<Arc<CertifiedKey>> {
-        Some(self.current())
-    }
-}
-
-#[cfg(test)]
-mod tests {
-    use std::fs;
-
-    use rcgen::generate_simple_self_signed;
-    use strandline_storage::seam::Seams;
-
-    use super::*;
-
-    struct Files {
-        directory: tempfile::TempDir,
-    }
-
-    impl Files {
-        fn new() -> Self {
-            Self { directory: tempfile::tempdir().expect("a temporary directory") }
-        }
-
-        fn pair(&self) -> Pair {
-            let path = |name| self.directory.path().join(name);
-            Pair { certificate: path("server.pem"), key: path("server.key") }
-        }
-
-        /// Writes a pair for `name`, and gives the certificate.
-        fn write(&self, name: &str) -> Vec<u8> {
-            let made = generate_simple_self_signed(vec![name.to_owned()]).expect("a certificate");
-            fs::write(self.pair().certificate, made.cert.pem()).expect("it is written");
-            fs::write(self.pair().key, made.signing_key.serialize_pem()).expect("it is written");
-            made.cert.der().to_vec()
-        }
-    }
-
-    fn shown(certificate: &ReloadedCertificate) -> Vec<u8> {
-        certificate.current().cert[0].to_vec()
-    }
-
-    #[tokio::test(start_paused = true)]
-    async fn files_that_changed_are_read_again_a_second_later() {
-        let files = Files::new();
-        let first = files.write("first");
-        let clock = Seams::simulated(1).clock;
-        let certificate = ReloadedCertificate::read(files.pair(), clock).expect("a good pair");
-        let second = files.write("second.example");
-        assert_eq!(shown(&certificate), first, "nothing was looked at yet");
-        tokio::time::advance(LOOKS_APART).await;
-        assert_eq!(shown(&certificate), second);
-    }
-
-    #[tokio::test(start_paused = true)]
-    async fn a_pair_that_cannot_be_used_leaves_the_last_good_one() {
-        let files = Files::new();
-        let first = files.write("first");
-        let certificate =
-            ReloadedCertificate::read(files.pair(), Seams::simulated(1).clock).expect("a good pair");
-        for broken in ["", "no PEM"] {
-            fs::write(files.pair().certificate, broken).expect("it is written");
-            tokio::time::advance(LOOKS_APART).await;
-            assert_eq!(shown(&certificate), first);
-        }
-        fs::remove_file(files.pair().key).expect("it is removed");
-        tokio::time::advance(LOOKS_APART).await;
-        assert_eq!(shown(&certificate), first);
-        let second = files.write("second.example");
-        tokio::time::advance(LOOKS_APART).await;
-        assert_eq!(shown(&certificate), second);
-    }
-
-    #[test]
-    fn a_bad_pair_is_refused_with_the_file_that_is_wrong() {
-        let files = Files::new();
-        let refused = |pair: &Pair| {
-            let refused = ReloadedCertificate::read(pair.clone(), Seams::system().clock);
-            refused.expect_err("the pair is bad").to_string()
-        };
-        let pair = files.pair();
-        assert!(refused(&pair).contains("server.pem: cannot be read"), "{}", refused(&pair));
-        files.write("first");
-        let other = Files::new();
-        other.write("other");
-        let mixed = Pair { key: other.pair().key, ..pair.clone() };
-        let message = refused(&mixed);
-        assert!(message.contains("server.key: is not usable as the key of"), "{message}");
-        fs::write(&pair.key, "nothing").expect("it is written");
-        assert!(refused(&pair).contains("server.key: is not PEM"), "{}", refused(&pair));
-        fs::write(&pair.certificate, "nothing").expect("it is written");
-        assert!(refused(&pair).contains("server.pem: holds no certificate"), "{}", refused(&pair));
     }
 }

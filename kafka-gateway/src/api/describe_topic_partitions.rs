@@ -101,7 +101,10 @@ fn describe_page(context: &Context, snapshot: &Snapshot, page: Page) -> Describe
                 }
                 describe(context, snapshot, topic, first_partition..end)
             }
-            Err(error) => failed(context, &name, error),
+            Err(error @ ErrorCode::TopicAuthorizationFailed) => failed(context, &name, error),
+            // Who may describe a topic that is not there may learn what else it may do to it.
+            Err(error) => failed(context, &name, error)
+                .with_topic_authorized_operations(context.authorized_operations(Resource::Topic(&name))),
         };
         left -= described.partitions.len();
         topics.push(described);

@@ -33,7 +33,7 @@ use strandline_storage::log::{CreateTopic, CreateTopicError, Snapshot, Topic, to
 
 use crate::authorize::{Operation, Resource};
 use crate::context::Context;
-use crate::error_code::{ErrorCode, NONE};
+use crate::error_code::ErrorCode;
 use crate::settings::AutoCreate;
 
 const BY_ID_SINCE: i16 = 12;
@@ -82,8 +82,10 @@ pub(super) fn cluster_operations(context: &Context) -> i32 {
     }
 }
 
+/// Also of a topic that is not there: who may describe it may learn what else it may do.
 fn add_operations(context: &Context, topic: &mut MetadataResponseTopic) {
-    if let Some(name) = topic.name.as_ref().filter(|_| topic.error_code == NONE) {
+    let is_hidden = topic.error_code == ErrorCode::TopicAuthorizationFailed.wire();
+    if let Some(name) = topic.name.as_ref().filter(|_| !is_hidden) {
         topic.topic_authorized_operations = context.authorized_operations(Resource::Topic(name));
     }
 }

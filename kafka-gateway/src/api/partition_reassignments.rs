@@ -41,12 +41,14 @@ pub(super) async fn alter(
     context: Context,
     request: AlterPartitionReassignmentsRequest,
 ) -> AlterPartitionReassignmentsResponse {
-    let response = AlterPartitionReassignmentsResponse::default()
+    let mut response = AlterPartitionReassignmentsResponse::default()
         .with_allow_replication_factor_change(request.allow_replication_factor_change)
         .with_error_message(None);
-    if let Err((error, reason)) = context.check_authorized(Operation::Alter, Resource::Cluster) {
-        let reason = Some(StrBytes::from_string(reason));
-        return response.with_error_code(context.code(error)).with_error_message(reason);
+    // Who may not is told so as a whole and for each partition.
+    let authorized = context.check_authorized(Operation::Alter, Resource::Cluster);
+    if let Err((error, reason)) = &authorized {
+        response.error_code = context.code(*error);
+        response.error_message = Some(StrBytes::from_string(reason.clone()));
     }
     let snapshot = context.log().snapshot();
     let topics = request.topics.into_iter().map(|topic| {
@@ -54,7 +56,8 @@ pub(super) async fn alter(
             let result = ReassignablePartitionResponse::default()
                 .with_partition_index(partition.partition_index)
                 .with_error_message(None);
-            match check(&context, &snapshot, &topic.name, partition) {
+            let checked = authorized.clone();
+            match checked.and_then(|()| check(&context, &snapshot, &topic.name, partition)) {
                 Ok(()) => result,
                 Err((error, reason)) => result
                     .with_error_code(context.code(error))

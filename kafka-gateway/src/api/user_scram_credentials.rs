@@ -48,12 +48,22 @@ pub(super) async fn describe(
     request: DescribeUserScramCredentialsRequest,
 ) -> DescribeUserScramCredentialsResponse {
     let response = DescribeUserScramCredentialsResponse::default().with_error_message(None);
+    let named: Vec<StrBytes> = request.users.into_iter().flatten().map(|user| user.name).collect();
     if let Err((error, reason)) = context.check_authorized(Operation::Describe, Resource::Cluster) {
         let reason = Some(StrBytes::from_string(reason));
-        return response.with_error_code(context.code(error)).with_error_message(reason);
+        let refused = named.into_iter().map(|name| {
+            DescribeUserScramCredentialsResult::default()
+                .with_user(name)
+                .with_error_code(context.code(error))
+                .with_error_message(reason.clone())
+        });
+        let refused = refused.collect();
+        return response
+            .with_error_code(context.code(error))
+            .with_error_message(reason)
+            .with_results(refused);
     }
     let access = context.log().access();
-    let named: Vec<StrBytes> = request.users.into_iter().flatten().map(|user| user.name).collect();
     if named.is_empty() {
         let users = access.users.iter().filter(|user| !user.credentials.is_empty());
         return response.with_results(users.map(|user| described(user)).collect());

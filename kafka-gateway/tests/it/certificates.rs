@@ -5,6 +5,7 @@ use std::sync::Arc;
 use rcgen::{
     BasicConstraints, CertificateParams, DistinguishedName, DnType, IsCa, Issuer, KeyPair, KeyUsagePurpose,
 };
+use strandline_kafka_gateway::TlsSource;
 use tokio::net::TcpStream;
 use tokio_rustls::TlsConnector;
 use tokio_rustls::client::TlsStream;
@@ -62,7 +63,7 @@ impl Authority {
     }
 
     /// A server with a certificate of this authority, which trusts its clients' certificates too.
-    pub(crate) fn server(&self, clients: Clients) -> Arc<ServerConfig> {
+    pub(crate) fn server(&self, clients: Clients) -> TlsSource {
         let verifier = WebPkiClientVerifier::builder_with_provider(Arc::new(self.roots()), provider());
         let verifier = match clients {
             Clients::NotAsked => WebPkiClientVerifier::no_client_auth(),
@@ -75,7 +76,8 @@ impl Authority {
             .unwrap()
             .with_client_cert_verifier(verifier)
             .with_single_cert(vec![certificate], key);
-        Arc::new(config.unwrap())
+        let config = Arc::new(config.unwrap());
+        TlsSource::new(move || config.clone())
     }
 
     /// Connects a client that trusts this authority. The server may still refuse its certificate.

@@ -4,6 +4,9 @@
   main.py replay STRANDLINE FIXTURES [SCENARIO...]   asks Strandline the same and compares with what was kept
   main.py show ADDRESS SCENARIO                      prints the answers of one server
 
+KAFKA, STRANDLINE and ADDRESS are HOST:PORT, or USER:PASSWORD@HOST:PORT of a server that asks who one is and that has an
+authorizer, whose scenarios are other ones.
+
 An answer that differs is a failure unless FIXTURES/differences.json has a pattern for its place with the reason. A pattern
 that no answer needs is a failure as well, so that the list stays true; unless its reason begins with "to be fixed".
 """
@@ -13,24 +16,28 @@ import json
 import pathlib
 import sys
 
-from scenarios import SCENARIOS
+from scenarios import SCENARIOS, WITH_USERS
 from session import Session
 
 # Kafka's brokers see a change of the metadata some time after the controller has answered.
 KAFKA_SETTLE_SECONDS = 0.4
 
 
+def scenarios_of(address):
+    return WITH_USERS if "@" in address else SCENARIOS
+
+
 def answers(address, scenario, settle_seconds=0):
     session = Session(address, scenario.replace("_", "-"), settle_seconds)
     try:
-        SCENARIOS[scenario](session)
+        scenarios_of(address)[scenario](session)
     except Exception as error:
         session.keep("the scenario goes on to its end", f"{type(error).__name__}: {error}"[:300])
     return session.steps
 
 
 def record(address, fixtures):
-    for scenario in SCENARIOS:
+    for scenario in scenarios_of(address):
         kept = answers(address, scenario, KAFKA_SETTLE_SECONDS)
         text = json.dumps(kept, indent=1, ensure_ascii=False)
         (fixtures / f"{scenario}.json").write_text(text + "\n")
@@ -52,7 +59,7 @@ def differences(place, expected, found):
 def replay(address, fixtures, chosen):
     reasons = json.loads((fixtures / "differences.json").read_text())
     used, failed = set(), 0
-    for scenario in chosen or SCENARIOS:
+    for scenario in chosen or scenarios_of(address):
         expected = json.loads((fixtures / f"{scenario}.json").read_text())
         found = json.loads(json.dumps(answers(address, scenario)))
         for step in {**expected, **found}:

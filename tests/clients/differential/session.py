@@ -29,17 +29,25 @@ PLAIN_OTHERWISE = (None, "", -1, 0)
 
 
 class Session:
-    """settle_seconds: how long a server may take until a change that it answered is seen by the next request."""
+    """address: [USER:PASSWORD@]HOST:PORT; settle_seconds: how long a server may take until a change that it answered is
+    seen by the next request."""
 
     def __init__(self, address, scenario, settle_seconds=0):
-        self.address = address
+        credentials, _, self.address = address.rpartition("@")
+        self.credentials = credentials.partition(":")[::2] if credentials else None
         self.settle_seconds = settle_seconds
-        self.connection = Connection(address)
+        self.connection = self.connect()
         self.prefix = f"{scenario}-{uuid.uuid4().hex[:8]}-"
         self.names = {}
         self.topic_ids = {}
         self.steps = {}
         self.node = self.raw("Metadata", 9, topics=[])["brokers"][0]["node_id"]
+
+    def connect(self):
+        connection = Connection(self.address)
+        if self.credentials:
+            connection.login(*self.credentials)
+        return connection
 
     def topic(self, name):
         return self.prefix + name
@@ -50,17 +58,20 @@ class Session:
     def raw(self, api, version, **fields):
         return self.connection.call(api, version, fields)
 
-    def step(self, name, api, version, **fields):
-        """Sends, and keeps the answer, or that there was none."""
+    def tried(self, api, version, **fields):
+        """The answer, or the word for there being none."""
         try:
-            answer = self.raw(api, version, **fields)
-            kept = self.plain(answer)
+            return self.raw(api, version, **fields)
         except (Closed, Silent) as error:
             self.connection.close()
-            self.connection = Connection(self.address)
-            answer, kept = None, type(error).__name__.lower()
-        self.keep(name, kept)
-        return answer
+            self.connection = self.connect()
+            return type(error).__name__.lower()
+
+    def step(self, name, api, version, **fields):
+        """Sends, and keeps the answer, or that there was none."""
+        answer = self.tried(api, version, **fields)
+        self.keep(name, answer if isinstance(answer, str) else self.plain(answer))
+        return None if isinstance(answer, str) else answer
 
     def keep(self, name, value):
         assert name not in self.steps, f"two steps are called {name}"
@@ -116,7 +127,7 @@ class Session:
 
     def ask_elsewhere(self, api, version, **fields):
         """A request on a connection of its own; call what is returned to wait for its answer."""
-        connection = Connection(self.address)
+        connection = self.connect()
         connection.send(api, version, fields)
 
         def answer(name):

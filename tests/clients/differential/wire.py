@@ -4,10 +4,12 @@ import socket
 import struct
 
 import schemas
-from kafka.protocol import admin, consumer, metadata, producer
+from kafka.net.sasl.scram import ScramClient
+from kafka.protocol import admin, consumer, metadata, producer, sasl
 
 BOUND_SECONDS = 15
-PACKAGES = (admin, consumer, metadata, producer, schemas)
+PACKAGES = (admin, consumer, metadata, producer, sasl, schemas)
+MECHANISM = "SCRAM-SHA-256"
 
 
 class Closed(Exception):
@@ -39,11 +41,29 @@ def build(cls, version, fields):
     return cls(version=version, **values)
 
 
+class Refused(Exception):
+    """The server did not believe that a client is the user."""
+
+
 class Connection:
-    def __init__(self, address):
+    """source: the address that the server sees the client come from."""
+
+    def __init__(self, address, source=None):
         host, port = address.rsplit(":", 1)
-        self.socket = socket.create_connection((host, int(port)), timeout=BOUND_SECONDS)
+        self.socket = socket.create_connection((host, int(port)), BOUND_SECONDS, source and (source, 0))
         self.correlation_id = 0
+
+    def login(self, user, password):
+        scram = ScramClient(user, password, MECHANISM)
+        self.call("SaslHandshake", 1, {"mechanism": MECHANISM})
+        scram.process_server_first_message(self.prove(scram.first_message()))
+        scram.process_server_final_message(self.prove(scram.final_message()))
+
+    def prove(self, token):
+        answer = self.call("SaslAuthenticate", 2, {"auth_bytes": token})
+        if answer["error_code"]:
+            raise Refused(answer["error_message"])
+        return bytes(answer["auth_bytes"])
 
     def close(self):
         self.socket.close()

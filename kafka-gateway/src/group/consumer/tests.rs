@@ -1,5 +1,6 @@
 //! Scenes of consumer groups, with time in seconds.
 
+use std::net::IpAddr;
 use std::sync::Arc;
 
 use strandline_storage::access::{
@@ -8,7 +9,7 @@ use strandline_storage::access::{
 use strandline_storage::log::GroupChange;
 
 use super::*;
-use crate::authorize::Principal;
+use crate::authorize::{Principal, Subject};
 
 pub(super) struct Scene {
     pub(super) group: ConsumerGroup,
@@ -230,8 +231,8 @@ fn rights_to_describe(topics: &[&str]) -> Rights {
             permission: Permission::Allow,
         });
     }
-    let alice = Principal { name: "alice".to_owned() };
-    Rights::new(&Authorizer::default(), Arc::new(access), &alice, "127.0.0.1".to_owned())
+    let alice = Subject::new(&Principal::user("alice".to_owned()), IpAddr::from([127, 0, 0, 1]));
+    Rights::new(&Authorizer::default(), Arc::new(access), Arc::new(alice))
 }
 
 #[test]

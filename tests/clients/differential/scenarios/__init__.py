@@ -1,4 +1,5 @@
-"""The scripted requests, by name. Each scenario takes a session and keeps its answers in it."""
+"""The scripted requests, by name. Each scenario takes a session and keeps its answers in it. Those with users want a server
+that asks who one is, and a session of a super user."""
 
 from scenarios import (
     admin,
@@ -7,8 +8,12 @@ from scenarios import (
     fetch,
     groups,
     list_offsets,
+    logins,
     metadata,
     produce,
+    rights,
+    rule_matching,
+    rule_requests,
     sessions,
     transactions,
 )
@@ -53,4 +58,11 @@ SCENARIOS = {
     "consumer_group_static": consumer_groups.static_members,
     "transactions": transactions.run,
     "transactional_offsets": transactions.offsets,
+}
+
+WITH_USERS = {
+    "logins": logins.run,
+    "rights": rights.run,
+    "rule_matching": rule_matching.run,
+    "rule_requests": rule_requests.run,
 }
