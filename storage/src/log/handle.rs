@@ -211,16 +211,6 @@ impl Log {
         Ok(self.align_topic(topic_id).await?)
     }
 
-    /// Changes configs of a topic; `None` resets one to its default.
-    pub async fn set_topic_config(
-        &self,
-        topic_id: TopicId,
-        changes: Vec<(String, Option<String>)>,
-    ) -> Result<(), TopicError> {
-        self.first().change(change::set_topic_config(topic_id, changes)).await?;
-        Ok(self.align_topic(topic_id).await?)
-    }
-
     /// Deletes the records of partitions below an offset, -1 for all; gives the log start of each.
     pub async fn delete_records(
         &self,

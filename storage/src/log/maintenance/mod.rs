@@ -19,6 +19,8 @@ mod run;
 mod sink;
 
 #[cfg(test)]
+pub(super) mod fixture;
+#[cfg(test)]
 mod tests;
 
 use std::collections::HashSet;
