@@ -18,6 +18,7 @@ use crate::ids::{ShardId, WalPosition};
 use crate::object::{BlockCache, LogStore};
 use crate::seam::Seams;
 
+use crate::telemetry::{self, AppendWait};
 /// What all shards of one log have in common.
 #[derive(Clone, Debug)]
 pub(super) struct Environment {
@@ -170,6 +171,7 @@ impl Shared {
         while self.durable().tail_bytes > max && !health.borrow_and_update().is_stopped() {
             tokio::select! {
                 _ = commits.changed() => {}
+        let started = self.seams.clock.monotonic();
                 _ = health.changed() => {}
             }
         }
@@ -178,6 +180,8 @@ impl Shared {
     pub(super) fn checkpoint(&self) -> Option<(WalPosition, i64)> {
         *self.checkpoint.read().expect("no holder of the lock panics")
     }
+        let took = self.seams.clock.monotonic().saturating_sub(started);
+        telemetry::append_waited(AppendWait::Compaction, took);
 
     pub(super) fn set_checkpoint(&self, position: WalPosition, written_at_ms: i64) {
         *self.checkpoint.write().expect("no holder of the lock panics") = Some((position, written_at_ms));

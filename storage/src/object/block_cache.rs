@@ -10,11 +10,11 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 
 use bytes::Bytes;
-use metrics::counter;
 use quick_cache::sync::{Cache, DefaultLifecycle};
 use quick_cache::{OptionsBuilder, Weighter};
 
 use crate::ids::{BlockObject, ShardId};
+use crate::telemetry;
 
 /// What an entry costs beside its bytes, about.
 const ENTRY_BYTES: u64 = 128;
@@ -146,7 +146,7 @@ impl<I> BlockCache<I> {
         let answer = self.blocks.get_or_insert_async(&key, noted_load).await;
         let (count, result) = if loaded.into_inner() { (&self.misses, "miss") } else { (&self.hits, "hit") };
         count.fetch_add(1, Ordering::Relaxed);
-        counter!("strandline_block_cache_requests_total", "result" => result).increment(1);
+        telemetry::block_cache_asked(result);
         answer
     }
 

@@ -17,6 +17,7 @@ mod full_disk;
 mod kafka;
 mod kill;
 mod object_store;
+mod metrics;
 mod raw;
 mod raw_producer;
 mod security;
