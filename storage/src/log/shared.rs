@@ -10,15 +10,16 @@ use super::error::WriteError;
 use super::health::Health;
 use super::keys::ShardKeys;
 use super::pinned::{PinRegistry, PinnedState};
-use super::reader::{BlockReader, MISSING, MISSING_OR_DELETED};
+use super::reader::BlockReader;
+use super::relocate::Refresher;
 use super::settings::LogSettings;
 use super::state::{Block, ShardState};
 use crate::format::{Claim, PREFIX_READ_LENGTH, TransactionalId, WalObject, decode_claim, decode_wal_object};
 use crate::ids::{ShardId, WalPosition};
 use crate::object::{BlockCache, LogStore};
 use crate::seam::Seams;
-
 use crate::telemetry::{self, AppendWait};
+
 /// What all shards of one log have in common.
 #[derive(Clone, Debug)]
 pub(super) struct Environment {
@@ -80,6 +81,8 @@ pub(super) struct Shared {
     pub(super) seams: Seams,
     pub(super) cluster_id: String,
     pub(super) reader: Arc<BlockReader>,
+    /// Of a process that only reads.
+    pub(super) refresher: Option<Arc<Refresher>>,
     pub(super) changes: Arc<ChangeRegistry>,
     pub(super) shards: Arc<OpenShards>,
     pub(super) pins: Arc<PinRegistry>,
@@ -102,8 +105,9 @@ impl Shared {
         health: Health,
     ) -> Self {
         let Environment { store, settings, seams, cache, changes, shards, .. } = environment.clone();
-        let missing = if health == Health::ReadOnly { MISSING_OR_DELETED } else { MISSING };
-        let reader = BlockReader::new(store.clone(), shard, settings.tail_bytes_max, cache, missing);
+        let reader = BlockReader::new(store.clone(), shard, settings.tail_bytes_max, cache);
+        let refresher = (health == Health::ReadOnly)
+            .then(|| Arc::new(Refresher::new(store.clone(), shard, settings.clone(), seams.clone())));
         let pins = Arc::new(PinRegistry::default());
         Self {
             shard,
@@ -113,6 +117,7 @@ impl Shared {
             seams,
             cluster_id,
             reader: Arc::new(reader),
+            refresher,
             changes,
             shards,
             durable: RwLock::new(pins.pin(recovered)),
@@ -166,22 +171,22 @@ impl Shared {
         if self.durable().tail_bytes <= max {
             return;
         }
+        let started = self.seams.clock.monotonic();
         let mut commits = self.commits();
         let mut health = self.health();
         while self.durable().tail_bytes > max && !health.borrow_and_update().is_stopped() {
             tokio::select! {
                 _ = commits.changed() => {}
-        let started = self.seams.clock.monotonic();
                 _ = health.changed() => {}
             }
         }
+        let took = self.seams.clock.monotonic().saturating_sub(started);
+        telemetry::append_waited(AppendWait::Compaction, took);
     }
 
     pub(super) fn checkpoint(&self) -> Option<(WalPosition, i64)> {
         *self.checkpoint.read().expect("no holder of the lock panics")
     }
-        let took = self.seams.clock.monotonic().saturating_sub(started);
-        telemetry::append_waited(AppendWait::Compaction, took);
 
     pub(super) fn set_checkpoint(&self, position: WalPosition, written_at_ms: i64) {
         *self.checkpoint.write().expect("no holder of the lock panics") = Some((position, written_at_ms));

@@ -33,6 +33,8 @@ pub struct BlockKey {
     pub object: BlockObject,
     /// Its first byte in its object.
     pub position: u64,
+    /// A part of a block may begin where the block does.
+    pub length: u32,
 }
 
 /// What the cache holds: bytes of blocks, or something decoded from an index.
@@ -174,7 +176,7 @@ mod tests {
 
     fn key(position: u64) -> BlockKey {
         let object = BlockObject::Wal(WalPosition { writer_epoch: 1, seq: 2 });
-        BlockKey { shard: ShardId(0), object, position }
+        BlockKey { shard: ShardId(0), object, position, length: 1000 }
     }
 
     async fn load(length: usize) -> Result<Bytes, String> {

@@ -10,6 +10,7 @@ mod groups;
 mod lookup;
 mod owners;
 mod properties;
+mod relocate;
 mod shards;
 mod topics;
 mod transactional_ids;
@@ -65,7 +66,6 @@ pub(super) async fn create(
     TopicPartition::new(topic.expect("the topic is created").id, 0)
 }
 
-/// A batch with one record per timestamp, whose value is its number.
 /// Sets a config of a topic, or resets it to its default.
 pub(super) async fn set_config(
     log: &Log,
@@ -77,6 +77,7 @@ pub(super) async fn set_config(
     log.alter_topic_config(id, ConfigChanges::Each(vec![(key.to_owned(), operation)])).await
 }
 
+/// A batch with one record per timestamp, whose value is its number.
 fn batch_with(options: BatchOptions, timestamps: &[Option<i64>]) -> Bytes {
     let mut builder = BatchBuilder::new(options);
     for (number, timestamp) in timestamps.iter().enumerate() {
