@@ -65,6 +65,8 @@ pub enum ErrorKind {
     ProtocolViolation,
     UndefinedDatabase,
     DataCorrupted,
+    /// Records that the statement's snapshot has were removed by another process.
+    SnapshotGone,
     /// The store cannot be reached.
     Unavailable,
     ShuttingDown,

@@ -30,3 +30,4 @@ pub use session::{
 pub use statement::RowStream;
 pub use strandline_sql::{Parsed, PgType, Statement};
 pub use strandline_storage::{access, seam};
+pub use telemetry::register as register_metrics;

@@ -1,4 +1,4 @@
-//! What the engine counts and logs of each statement.
+//! What the engine counts and logs of each statement. docs/metrics.md says what the metrics mean.
 
 use std::time::Duration;
 
@@ -18,6 +18,8 @@ pub(crate) enum QueryOutcome {
 }
 
 impl QueryOutcome {
+    const ALL: [Self; 5] = [Self::Finished, Self::Failed, Self::Canceled, Self::TimedOut, Self::Dropped];
+
     fn name(self) -> &'static str {
         match self {
             Self::Finished => "ok",
@@ -27,6 +29,16 @@ impl QueryOutcome {
             Self::Dropped => "dropped",
         }
     }
+}
+
+/// Makes known what may never happen, so that it reads 0 and not nothing until it does.
+pub fn register() {
+    for outcome in QueryOutcome::ALL {
+        metrics::counter!("strandline_queries_total", "status" => outcome.name()).increment(0);
+    }
+    metrics::counter!("strandline_query_rows_total").increment(0);
+    metrics::counter!("strandline_scanned_bytes_total").increment(0);
+    drop(metrics::histogram!("strandline_query_seconds"));
 }
 
 /// Counts a statement that has ended, and logs it when it was slow.

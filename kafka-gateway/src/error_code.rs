@@ -259,7 +259,7 @@ impl From<&TransactionError> for ErrorCode {
 impl From<&FetchError> for ErrorCode {
     fn from(error: &FetchError) -> Self {
         match error {
-            FetchError::OutOfRange { .. } => Self::OffsetOutOfRange,
+            FetchError::OutOfRange { .. } | FetchError::Removed { .. } => Self::OffsetOutOfRange,
             FetchError::Damaged { .. } | FetchError::Unavailable { .. } => Self::KafkaStorageError,
         }
     }

@@ -32,3 +32,4 @@ mod transaction;
 pub use listener::{Authentication, Listener, ListenerSettings, SaslMechanism, TlsSource};
 pub use server::{ServeError, serve};
 pub use settings::{AutoCreate, GatewaySettings};
+pub use telemetry::register as register_metrics;

@@ -1,9 +1,42 @@
-//! The names of all metrics of the gateway, each recorded by a function of its own.
+//! The names of all metrics of the gateway, each recorded by a function of its own. docs/metrics.md says
+//! what they mean.
 
 use std::time::Duration;
 
 use metrics::{counter, gauge, histogram};
 use strandline_storage::format::event::TransactionResult;
+
+use crate::listener::SaslMechanism;
+use crate::quota::{CONSUMER_BYTE_RATE, PRODUCER_BYTE_RATE};
+
+/// Makes known what may never happen, so that it reads 0 and not nothing until it does.
+pub fn register() {
+    for name in [
+        "strandline_kafka_malformed_frames_total",
+        "strandline_kafka_unsupported_requests_total",
+        "strandline_kafka_failed_authentications_total",
+        "strandline_kafka_failed_tls_handshakes_total",
+        "strandline_kafka_produced_records_total",
+        "strandline_kafka_produced_bytes_total",
+        "strandline_kafka_fetched_records_total",
+        "strandline_kafka_fetched_bytes_total",
+        "strandline_kafka_time_lookups_total",
+        "strandline_kafka_accepted_connections_total",
+        "strandline_kafka_refused_connections_total",
+    ] {
+        counter!(name).increment(0);
+    }
+    for mechanism in SaslMechanism::ALL {
+        counter!("strandline_kafka_authentications_total", "mechanism" => mechanism.name()).increment(0);
+    }
+    for quota in [PRODUCER_BYTE_RATE, CONSUMER_BYTE_RATE] {
+        counter!("strandline_kafka_throttled_total", "quota" => quota).increment(0);
+    }
+    for result in ["commit", "abort"] {
+        counter!("strandline_kafka_transactions_total", "result" => result).increment(0);
+    }
+    gauge!("strandline_kafka_connections").increment(0);
+}
 
 /// One answered request. `error` is the first error code that its answer holds.
 pub(crate) fn request_answered(api: &'static str, error: i16, took: Duration) {

@@ -23,3 +23,4 @@ mod wire;
 
 pub use server::{ServeError, serve, serve_stream};
 pub use settings::{Authentication, PgSettings, PgTls, TLS_PROTOCOL, TlsMode};
+pub use telemetry::register as register_metrics;

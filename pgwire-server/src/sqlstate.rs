@@ -83,6 +83,8 @@ impl From<ErrorKind> for SqlState {
             ErrorKind::ProtocolViolation => Self::PROTOCOL_VIOLATION,
             ErrorKind::UndefinedDatabase => Self("3D000"),
             ErrorKind::DataCorrupted => Self("XX001"),
+            // A retry takes a new snapshot and may succeed.
+            ErrorKind::SnapshotGone => Self("40001"),
             ErrorKind::Unavailable => Self("58030"),
             ErrorKind::ShuttingDown => Self::SHUTTING_DOWN,
             ErrorKind::Internal => Self("XX000"),

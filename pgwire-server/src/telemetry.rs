@@ -1,8 +1,18 @@
-//! The metrics of the Postgres listener: names in one place.
+//! The metrics of the Postgres listener: names in one place. docs/metrics.md says what they mean.
 
 use metrics::{counter, gauge};
 
 use crate::sqlstate::SqlState;
+
+/// Makes known what may never happen, so that it reads 0 and not nothing until it does.
+pub fn register() {
+    for protocol in [Protocol::Simple, Protocol::Extended] {
+        counter!("strandline_pg_statements_total", "protocol" => protocol.name()).increment(0);
+    }
+    counter!("strandline_pg_rows_total").increment(0);
+    counter!("strandline_pg_cancels_total").increment(0);
+    gauge!("strandline_pg_connections").increment(0.0);
+}
 
 /// Counts one connection for as long as it lives.
 #[derive(Debug)]
@@ -28,12 +38,17 @@ pub(crate) enum Protocol {
     Extended,
 }
 
+impl Protocol {
+    fn name(self) -> &'static str {
+        match self {
+            Self::Simple => "simple",
+            Self::Extended => "extended",
+        }
+    }
+}
+
 pub(crate) fn statement_started(protocol: Protocol) {
-    let protocol = match protocol {
-        Protocol::Simple => "simple",
-        Protocol::Extended => "extended",
-    };
-    counter!("strandline_pg_statements_total", "protocol" => protocol).increment(1);
+    counter!("strandline_pg_statements_total", "protocol" => protocol.name()).increment(1);
 }
 
 pub(crate) fn error_sent(state: SqlState) {

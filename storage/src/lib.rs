@@ -14,3 +14,4 @@ pub mod object;
 pub mod seam;
 #[cfg(feature = "table")]
 pub mod table;
+pub mod telemetry;

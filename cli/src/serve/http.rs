@@ -8,6 +8,7 @@ use axum::routing::get;
 use metrics_exporter_prometheus::PrometheusHandle;
 use tokio::net::TcpListener;
 
+use super::gauges;
 use super::readiness::Readiness;
 use super::shutdown::Stop;
 
@@ -45,36 +46,6 @@ async fn readyz(State(shared): State<Shared>) -> impl IntoResponse {
 }
 
 async fn render(State(shared): State<Shared>) -> impl IntoResponse {
-    record_gauges(&shared.readiness);
+    gauges::record(&shared.readiness);
     ([(header::CONTENT_TYPE, PROMETHEUS_TEXT)], shared.metrics.render())
-}
-
-/// Values that are looked up when somebody asks, rather than counted as they change.
-fn record_gauges(readiness: &Readiness) {
-    metrics::gauge!("strandline_ready").set(if readiness.check().is_ok() { 1.0 } else { 0.0 });
-    if let Some(bytes) = resident_bytes() {
-        metrics::gauge!("strandline_process_resident_bytes").set(bytes as f64);
-    }
-    let Some(log) = readiness.log() else { return };
-    metrics::gauge!("strandline_topics").set(log.snapshot().topics().count() as f64);
-    let stats = log.stats();
-    for (name, value) in [
-        ("strandline_wal_objects", stats.wal_objects),
-        ("strandline_wal_bytes", stats.wal_bytes),
-        ("strandline_tail_bytes", stats.tail_bytes),
-        ("strandline_cache_bytes", stats.cache_bytes),
-        ("strandline_cache_hits", stats.cache_hits),
-        ("strandline_cache_misses", stats.cache_misses),
-        ("strandline_pending_bytes", stats.pending_bytes),
-    ] {
-        metrics::gauge!(name).set(value as f64);
-    }
-}
-
-/// Memory of this process in use, where the system tells.
-fn resident_bytes() -> Option<u64> {
-    let status = std::fs::read_to_string("/proc/self/status").ok()?;
-    let line = status.lines().find_map(|line| line.strip_prefix("VmRSS:"))?;
-    let kibibytes: u64 = line.trim().trim_end_matches("kB").trim().parse().ok()?;
-    Some(kibibytes * 1024)
 }

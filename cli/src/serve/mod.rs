@@ -15,6 +15,7 @@ mod advertised;
 mod banner;
 mod demo;
 mod first_user;
+mod gauges;
 mod http;
 mod kafka_ports;
 mod listeners;

@@ -20,7 +20,8 @@ use crate::failure::Failure;
 /// One sentence that names the path and what is wrong; nothing has been changed then.
 pub async fn open_log(config: &Config, listens_at: SocketAddr, seams: &Seams) -> Result<Log, Failure> {
     let settings = config.store_settings();
-    let store = open_store(parse_location(&config.data)?, move |location| location.open(&settings)).await?;
+    let open = move |location: &DataLocation| location.open(&settings);
+    let store = open_store(parse_location(&config.data)?, open, seams).await?;
     probe(store.as_ref(), seams.rng.as_ref()).await.map_err(Failure::failed)?;
     let started = seams.clock.monotonic();
     let log =
@@ -49,7 +50,7 @@ pub async fn open_log_read_only(data: &str, seams: &Seams) -> Result<Log, Failur
         DataLocation::Remote(_) => config::load_store_settings()?,
         DataLocation::Local(_) | DataLocation::Memory => StoreSettings::default(),
     };
-    let store = open_store(location, move |location| location.open_read_only(&settings)).await?;
+    let store = open_store(location, move |location| location.open_read_only(&settings), seams).await?;
     Log::open_read_only(store, LogSettings::default(), seams.clone()).await.map_err(Failure::failed)
 }
 
@@ -60,13 +61,14 @@ fn parse_location(data: &str) -> Result<DataLocation, Failure> {
 async fn open_store(
     location: DataLocation,
     open: impl FnOnce(&DataLocation) -> Result<Arc<dyn LogStore>, OpenError> + Send + 'static,
+    seams: &Seams,
 ) -> Result<Arc<dyn LogStore>, Failure> {
     let name = location.to_string();
     let store = tokio::task::spawn_blocking(move || open(&location))
         .await
         .map_err(|error| Failure::failed(format!("opening {name} was interrupted: {error}")))?
         .map_err(Failure::failed)?;
-    Ok(Arc::new(CountingStore::new(store)))
+    Ok(Arc::new(CountingStore::timed(store, seams.clock.clone())))
 }
 
 fn log_settings(config: &Config, listens_at: SocketAddr) -> LogSettings {

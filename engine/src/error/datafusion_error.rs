@@ -73,6 +73,7 @@ fn fetch_kind(error: &FetchError) -> ErrorKind {
         FetchError::Damaged { .. } => ErrorKind::DataCorrupted,
         FetchError::Unavailable { .. } => ErrorKind::Unavailable,
         FetchError::OutOfRange { .. } => ErrorKind::DataException,
+        FetchError::Removed { .. } => ErrorKind::SnapshotGone,
     }
 }
 

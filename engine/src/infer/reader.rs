@@ -60,7 +60,9 @@ pub async fn observe_step(
             // Whole batches were asked for, so none at all means that nothing is left before the end.
             if fetched.batches.is_empty() { end } else { fetched.next_offset }
         }
-        Err(FetchError::Damaged { last_offset, .. }) => last_offset.max(from) + 1,
+        Err(FetchError::Damaged { last_offset, .. } | FetchError::Removed { last_offset, .. }) => {
+            last_offset.max(from) + 1
+        }
         Err(FetchError::OutOfRange { .. }) => end,
         Err(error) => return Err(error),
     };

@@ -34,7 +34,7 @@ pub use record_batch::{
     BatchSummary, Compression, DecompressionBudget, Inspected, ProducerIdentity, Record, RecordFacts,
     RecordHeaders, RecordIter, Records, Retained, TargetCompression, TimestampType, inspect, recompress,
     retain_records, set_base_offset, set_leader_epoch, set_log_append_time, set_max_timestamp, split_batches,
-    verify_crc, without_records,
+    split_batches_at, verify_crc, without_records,
 };
 pub use slice::{Slice, SliceData, SliceLocation};
 pub use transactional_id::{

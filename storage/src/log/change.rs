@@ -148,18 +148,6 @@ pub(super) fn delete_topic(topic_id: TopicId) -> Change<(), TopicError> {
     Change { order: ChangeOrder::AfterBatches, check: Box::new(check) }
 }
 
-pub(super) fn set_topic_config(
-    topic_id: TopicId,
-    changes: Vec<(String, Option<String>)>,
-) -> Change<(), TopicError> {
-    Change::any_place(move |state, _| {
-        let topic = state.topics.get(&topic_id).ok_or(TopicError::UnknownTopic)?;
-        topic.config.with_changes(&changes)?;
-        let event = TopicConfigSet { topic_id, configs: changes.into_iter().collect() };
-        Ok((vec![Event::TopicConfigSet(event)], ()))
-    })
-}
-
 pub(super) fn alter_topic_config(topic_id: TopicId, changes: ConfigChanges) -> Change<(), TopicError> {
     Change::any_place(move |state, _| {
         let topic = state.topics.get(&topic_id).ok_or(TopicError::UnknownTopic)?;

@@ -29,6 +29,7 @@ use super::state::{Commit, ShardState};
 use super::trouble::put_through;
 use crate::format::{BlockEntry, Event, WalHeader};
 use crate::ids::{TopicPartition, WalPosition};
+use crate::telemetry;
 
 pub(super) type AppendResults = Vec<Result<Appended, AppendError>>;
 
@@ -178,6 +179,7 @@ impl Committer {
                 Ended::Poisoned { reason } => reason,
             };
             tracing::error!(reason, "a commit failed in this process: the log is opened again");
+            telemetry::reopening();
             self.fail_all(&WriteError::Reopening { reason: reason.clone() });
             if let Err(health) = self.reopen().await {
                 break health;
@@ -412,9 +414,8 @@ impl Committer {
             shared.seams.failpoint("commit.before_put");
             let outcome = put_through(&shared, &putter, &put).await;
             shared.seams.failpoint("commit.after_put");
-            let seconds = shared.seams.clock.monotonic().saturating_sub(started).as_secs_f64();
-            metrics::histogram!("strandline_commit_seconds").record(seconds);
-            metrics::histogram!("strandline_commit_bytes").record(put.bytes.len() as f64);
+            let took = shared.seams.clock.monotonic().saturating_sub(started);
+            telemetry::commit_put(took, put.bytes.len());
             (seq, outcome)
         });
     }
@@ -451,7 +452,7 @@ impl Committer {
         let position = WalPosition { writer_epoch: self.settings.writer_epoch, seq: put.seq };
         self.shared.reader.push_tail(position, put.bytes);
         self.shared.publish(put.state_after);
-        metrics::counter!("strandline_commits_total").increment(1);
+        telemetry::commit_published();
         self.shared.changes.wake(put.touched.into_iter());
         if put.topics_changed {
             self.shared.topics_changed();

@@ -164,6 +164,12 @@ pub enum FetchError {
     Damaged { object: String, base_offset: i64, last_offset: i64, reason: String },
     #[error("object {object} cannot be read: {reason}")]
     Unavailable { object: String, reason: String },
+    /// Another process owns the log, and removed records that the snapshot has.
+    #[error(
+        "offsets {base_offset} to {last_offset} were deleted or cleaned since the state of the log was read; \
+         run the statement again"
+    )]
+    Removed { base_offset: i64, last_offset: i64 },
 }
 
 /// Why something that goes on behind the appends did not come about. It is tried again by itself.

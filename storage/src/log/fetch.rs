@@ -115,7 +115,7 @@ impl PartitionView {
             index += group.len();
             let count = group.len();
             let group = self.with_blocks_ahead(list, index, group);
-            let bytes = self.reader.read_first(&group, count).await?;
+            let bytes = self.find_blocks(&group, count).await?;
             for (block, bytes) in group.iter().zip(bytes) {
                 if !self.add_block(block, bytes, end, options, fetched)? {
                     return Ok(false);

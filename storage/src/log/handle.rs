@@ -27,7 +27,7 @@ use super::health::Health;
 use super::keys::{ShardKeys, shard_of};
 use super::maintenance::Request;
 use super::open;
-use super::placement::place_of;
+use super::placement::{ShardPart, by_shard, place_of};
 use super::retry::Backoff;
 use super::settings::LogSettings;
 use super::shard::Shard;
@@ -211,26 +211,17 @@ impl Log {
         Ok(self.align_topic(topic_id).await?)
     }
 
-    /// Changes configs of a topic; `None` resets one to its default.
-    pub async fn set_topic_config(
-        &self,
-        topic_id: TopicId,
-        changes: Vec<(String, Option<String>)>,
-    ) -> Result<(), TopicError> {
-        self.first().change(change::set_topic_config(topic_id, changes)).await?;
-        Ok(self.align_topic(topic_id).await?)
-    }
-
     /// Deletes the records of partitions below an offset, -1 for all; gives the log start of each.
     pub async fn delete_records(
         &self,
         before: Vec<(TopicPartition, i64)>,
     ) -> Result<Vec<Result<i64, DeleteRecordsError>>, WriteError> {
-        let count = before.len();
-        let mut results = vec![Ok(0); count];
-        for (shard, part) in self.by_shard(before, |(id, _)| *id) {
-            let (places, before): (Vec<_>, Vec<_>) = part.into_iter().unzip();
-            let deleted = self.inner.shards[shard].change(change::delete_records(before)).await?;
+        let state = self.first().shared.durable();
+        let mut results = vec![Ok(0); before.len()];
+        let parts = by_shard(before.into_iter().enumerate(), |(id, _)| state.shard_of(*id));
+        for (shard, ShardPart { places, items }) in parts {
+            let shard = &self.inner.shards[shard.0 as usize];
+            let deleted = shard.change(change::delete_records(items)).await?;
             places.into_iter().zip(deleted).for_each(|(place, result)| results[place] = result);
         }
         Ok(results)
@@ -449,20 +440,6 @@ impl Log {
     fn group_place(&self, group: &str) -> usize {
         let knows = |shard: usize| self.inner.shards[shard].shared.durable().knows_group(group);
         place_of(group, self.inner.shards.len(), knows)
-    }
-
-    /// Sorts parts of a request by the shards of their partitions; each keeps its place in the request.
-    fn by_shard<T>(
-        &self,
-        parts: Vec<T>,
-        partition: impl Fn(&T) -> TopicPartition,
-    ) -> BTreeMap<usize, Vec<(usize, T)>> {
-        let state = self.first().shared.durable();
-        let mut sorted = BTreeMap::<_, Vec<_>>::new();
-        for (place, part) in parts.into_iter().enumerate() {
-            sorted.entry(state.shard_of(partition(&part)).0 as usize).or_default().push((place, part));
-        }
-        sorted
     }
 
     async fn align_topic(&self, topic_id: TopicId) -> Result<(), WriteError> {

@@ -33,6 +33,7 @@ mod pinned;
 mod placement;
 mod put;
 mod reader;
+mod relocate;
 mod repair;
 mod retry;
 mod settings;

@@ -4,6 +4,7 @@
 //! id stays in the shard that knows it; a new one goes where its name hashes to, so that all
 //! requests about it meet before the first of them is durable.
 
+use std::collections::BTreeMap;
 use std::ops::Range;
 
 use crate::ids::{ShardId, TopicId};
@@ -17,6 +18,28 @@ pub(super) fn spread(topic_id: TopicId, partitions: Range<i32>, shards: u32) -> 
     let first = crc32c::crc32c(topic_id.as_bytes()) % shards;
     let shard = |partition: i32| ShardId((first + partition.unsigned_abs() % shards) % shards);
     partitions.map(shard).collect()
+}
+
+/// What of a request goes to one shard, each part with its place in the request.
+#[derive(Debug)]
+pub(super) struct ShardPart<T> {
+    pub(super) places: Vec<usize>,
+    pub(super) items: Vec<T>,
+}
+
+/// Sorts the parts of a request, each with its place, by their shards.
+pub(super) fn by_shard<T>(
+    parts: impl IntoIterator<Item = (usize, T)>,
+    shard_of: impl Fn(&T) -> ShardId,
+) -> BTreeMap<ShardId, ShardPart<T>> {
+    let mut sorted = BTreeMap::new();
+    for (place, item) in parts {
+        let new = || ShardPart { places: Vec::new(), items: Vec::new() };
+        let part: &mut ShardPart<T> = sorted.entry(shard_of(&item)).or_insert_with(new);
+        part.places.push(place);
+        part.items.push(item);
+    }
+    sorted
 }
 
 /// The shard of a group or a transactional id: the one that knows the name, or else the one that it
@@ -40,6 +63,14 @@ mod tests {
         }
         assert_eq!(spread(id, 3..8, 4), all[3..]);
         assert_eq!(spread(id, 0..8, 1), []);
+    }
+
+    #[test]
+    fn each_part_of_a_request_keeps_its_place() {
+        let sorted = by_shard("abcab".chars().enumerate(), |item| ShardId(u32::from(*item == 'b')));
+        let parts: Vec<_> =
+            sorted.into_iter().map(|(shard, part)| (shard.0, part.places, part.items)).collect();
+        assert_eq!(parts, [(0, vec![0, 2, 3], vec!['a', 'c', 'a']), (1, vec![1, 4], vec!['b', 'b'])]);
     }
 
     #[test]

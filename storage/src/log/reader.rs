@@ -20,17 +20,48 @@ use crate::object::{BlockCache, BlockKey, LogStore, StoreError};
 /// A run of adjacent blocks is read in one request up to this many bytes.
 pub(super) const READ_BYTES_MAX: u64 = 8 * 1024 * 1024;
 
-/// Why a block cannot be read in the process that owns the shard: nobody else deletes in it.
-pub(super) const MISSING: &str = "the object is missing";
+const MISSING: &str = "the object is missing";
 
-/// The same in a process that only reads: the owner may delete what only older states refer to.
-pub(super) const MISSING_OR_DELETED: &str = "the object is missing, or a server deleted it since this process \
-    read the state of the log; run the statement again";
+/// An object that is not there, and what was wanted of it. Where nobody else deletes, that is damage;
+/// in a process that only reads, the owner of the log may have deleted it.
+#[derive(Debug)]
+pub(super) struct Missing {
+    pub(super) object: String,
+    base_offset: i64,
+    last_offset: i64,
+}
+
+impl Missing {
+    pub(super) fn damage(&self) -> FetchError {
+        let (object, reason) = (self.object.clone(), MISSING.to_owned());
+        FetchError::Damaged { object, base_offset: self.base_offset, last_offset: self.last_offset, reason }
+    }
+}
+
+/// Why blocks cannot be read.
+#[derive(Debug)]
+pub(super) enum ReadError {
+    Missing(Missing),
+    Other(FetchError),
+}
+
+impl From<FetchError> for ReadError {
+    fn from(error: FetchError) -> Self {
+        Self::Other(error)
+    }
+}
+
+impl From<ReadError> for FetchError {
+    fn from(error: ReadError) -> Self {
+        match error {
+            ReadError::Missing(missing) => missing.damage(),
+            ReadError::Other(error) => error,
+        }
+    }
+}
 
 #[derive(Debug)]
 pub(super) struct BlockReader {
-    /// What is said of an object that is not there.
-    missing: &'static str,
     store: Arc<dyn LogStore>,
     shard: ShardId,
     keys: ShardKeys,
@@ -52,10 +83,8 @@ impl BlockReader {
         shard: ShardId,
         tail_bytes_max: usize,
         cache: Arc<BlockCache<Block>>,
-        missing: &'static str,
     ) -> Self {
         Self {
-            missing,
             store,
             shard,
             keys: ShardKeys::new(shard),
@@ -94,13 +123,13 @@ impl BlockReader {
 
     /// The bytes of each block. Adjacent blocks of one object that are not in memory are read in one
     /// request.
-    pub(super) async fn read(&self, blocks: &[Block]) -> Result<Vec<Bytes>, FetchError> {
+    pub(super) async fn read(&self, blocks: &[Block]) -> Result<Vec<Bytes>, ReadError> {
         self.read_first(blocks, blocks.len()).await
     }
 
     /// The bytes of the first `count` blocks. Those after them are read as well where that takes no
     /// request of its own, and are kept in the cache.
-    pub(super) async fn read_first(&self, blocks: &[Block], count: usize) -> Result<Vec<Bytes>, FetchError> {
+    pub(super) async fn read_first(&self, blocks: &[Block], count: usize) -> Result<Vec<Bytes>, ReadError> {
         let mut found = Vec::with_capacity(count);
         let mut ahead = HashMap::new();
         for (index, block) in blocks[..count].iter().enumerate() {
@@ -115,7 +144,7 @@ impl BlockReader {
             let Some(bytes) = ahead.remove(&block.position) else { break };
             // What is damaged is reported to whoever asks for it.
             if self.verify(block, &bytes).is_ok() {
-                let kept = async { Ok::<_, FetchError>(bytes) };
+                let kept = async { Ok::<_, ReadError>(bytes) };
                 self.cache.get_or_load(self.cache_key(block), kept).await?;
             }
         }
@@ -135,7 +164,7 @@ impl BlockReader {
         block: &Block,
         rest: &[Block],
         ahead: &mut HashMap<u64, Bytes>,
-    ) -> Result<Bytes, FetchError> {
+    ) -> Result<Bytes, ReadError> {
         let bytes = match ahead.remove(&block.position) {
             Some(bytes) => bytes,
             None => {
@@ -147,7 +176,7 @@ impl BlockReader {
         Ok(bytes)
     }
 
-    async fn read_run(&self, run: &[Block], ahead: &mut HashMap<u64, Bytes>) -> Result<Bytes, FetchError> {
+    async fn read_run(&self, run: &[Block], ahead: &mut HashMap<u64, Bytes>) -> Result<Bytes, ReadError> {
         let first = &run[0];
         let key = self.keys.block_object(first.object);
         let lengths: Vec<u64> = run.iter().map(|block| u64::from(block.length)).collect();
@@ -159,12 +188,12 @@ impl BlockReader {
     }
 
     /// The blocks of a slice, from the cache or from the footer of its segment.
-    pub(super) async fn slice_blocks(&self, slice: &Slice) -> Result<Arc<[Block]>, FetchError> {
+    pub(super) async fn slice_blocks(&self, slice: &Slice) -> Result<Arc<[Block]>, ReadError> {
         let location = match &slice.data {
             SliceData::Stored(location) => location,
             SliceData::Lost { acceptance: LossAcceptance::Accepted, .. } => return Ok(Arc::default()),
             SliceData::Lost { object, .. } => {
-                return Err(damaged_slice(slice, object.clone(), MISSING.to_owned()));
+                return Err(missing_slice(slice, object.clone()).damage().into());
             }
         };
         if location.index_length == 0 {
@@ -172,17 +201,18 @@ impl BlockReader {
             return Ok(Arc::default());
         }
         let object = BlockObject::Segment(location.object);
-        let key = BlockKey { shard: self.shard, object, position: location.index_position };
+        let (position, length) = (location.index_position, location.index_length);
+        let key = BlockKey { shard: self.shard, object, position, length };
         let load = async {
             let name = self.keys.segment(location.object);
             let end = location.index_position + u64::from(location.index_length);
             let bytes = match self.store.get_range(&name, location.index_position..end).await {
                 Ok(bytes) => bytes,
                 Err(StoreError::NotFound { .. }) => {
-                    return Err(damaged_slice(slice, name, self.missing.to_owned()));
+                    return Err(ReadError::Missing(missing_slice(slice, name)));
                 }
                 Err(error) => {
-                    return Err(FetchError::Unavailable { object: name, reason: error.to_string() });
+                    return Err(FetchError::Unavailable { object: name, reason: error.to_string() }.into());
                 }
             };
             let entries = decode_slice_index(slice, location, &bytes)
@@ -230,20 +260,26 @@ impl BlockReader {
         }
     }
 
-    /// An object that is missing is damage; anything else may pass.
-    fn unreadable(&self, block: &Block, error: &StoreError) -> FetchError {
+    /// An object that is missing is told apart; anything else may pass.
+    fn unreadable(&self, block: &Block, error: &StoreError) -> ReadError {
+        let object = self.keys.block_object(block.object);
         match error {
-            StoreError::NotFound { .. } => self.damaged(block, self.missing.to_owned()),
-            other => FetchError::Unavailable {
-                object: self.keys.block_object(block.object),
-                reason: other.to_string(),
-            },
+            StoreError::NotFound { .. } => {
+                let (base_offset, last_offset) = (block.base_offset, block.next_offset - 1);
+                ReadError::Missing(Missing { object, base_offset, last_offset })
+            }
+            other => FetchError::Unavailable { object, reason: other.to_string() }.into(),
         }
     }
 
     fn cache_key(&self, block: &Block) -> BlockKey {
-        BlockKey { shard: self.shard, object: block.object, position: block.position }
+        let Block { object, position, length, .. } = *block;
+        BlockKey { shard: self.shard, object, position, length }
     }
+}
+
+fn missing_slice(slice: &Slice, object: String) -> Missing {
+    Missing { object, base_offset: slice.base_offset, last_offset: slice.next_offset - 1 }
 }
 
 fn damaged_slice(slice: &Slice, object: String, reason: String) -> FetchError {

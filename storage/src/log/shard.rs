@@ -15,6 +15,7 @@ use super::open::{self, OpenOrder};
 use super::shared::{Environment, Shared};
 use crate::ids::ShardId;
 use crate::object::StoreError;
+use crate::telemetry::{self, AppendWait};
 
 /// Commands that wait for the committer; beyond them, callers wait.
 const QUEUE_LENGTH: usize = 4096;
@@ -196,7 +197,9 @@ impl Writer {
         // One job may be larger than the whole budget: it then waits until nothing else is pending.
         let permits = u32::try_from(bytes.min(shared.settings.pending_bytes_max)).unwrap_or(u32::MAX);
         let refused = |health: &Health| health.is_refusing() || health.is_stopped();
-        tokio::select! {
+        let has_to_wait = self.pending.available_permits() < permits as usize;
+        let started = shared.seams.clock.monotonic();
+        let reserved = tokio::select! {
             biased;
             refused = async { health.wait_for(refused).await.map(|health| health.write_error()) } => {
                 Err(refused.unwrap_or(WriteError::Closed))
@@ -204,6 +207,11 @@ impl Writer {
             permit = self.pending.clone().acquire_many_owned(permits) => {
                 Ok(permit.expect("the semaphore is never closed"))
             }
+        };
+        if has_to_wait {
+            let took = shared.seams.clock.monotonic().saturating_sub(started);
+            telemetry::append_waited(AppendWait::Pending, took);
         }
+        reserved
     }
 }

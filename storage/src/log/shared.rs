@@ -10,13 +10,15 @@ use super::error::WriteError;
 use super::health::Health;
 use super::keys::ShardKeys;
 use super::pinned::{PinRegistry, PinnedState};
-use super::reader::{BlockReader, MISSING, MISSING_OR_DELETED};
+use super::reader::BlockReader;
+use super::relocate::Refresher;
 use super::settings::LogSettings;
 use super::state::{Block, ShardState};
 use crate::format::{Claim, PREFIX_READ_LENGTH, TransactionalId, WalObject, decode_claim, decode_wal_object};
 use crate::ids::{ShardId, WalPosition};
 use crate::object::{BlockCache, LogStore};
 use crate::seam::Seams;
+use crate::telemetry::{self, AppendWait};
 
 /// What all shards of one log have in common.
 #[derive(Clone, Debug)]
@@ -79,6 +81,8 @@ pub(super) struct Shared {
     pub(super) seams: Seams,
     pub(super) cluster_id: String,
     pub(super) reader: Arc<BlockReader>,
+    /// Of a process that only reads.
+    pub(super) refresher: Option<Arc<Refresher>>,
     pub(super) changes: Arc<ChangeRegistry>,
     pub(super) shards: Arc<OpenShards>,
     pub(super) pins: Arc<PinRegistry>,
@@ -101,8 +105,9 @@ impl Shared {
         health: Health,
     ) -> Self {
         let Environment { store, settings, seams, cache, changes, shards, .. } = environment.clone();
-        let missing = if health == Health::ReadOnly { MISSING_OR_DELETED } else { MISSING };
-        let reader = BlockReader::new(store.clone(), shard, settings.tail_bytes_max, cache, missing);
+        let reader = BlockReader::new(store.clone(), shard, settings.tail_bytes_max, cache);
+        let refresher = (health == Health::ReadOnly)
+            .then(|| Arc::new(Refresher::new(store.clone(), shard, settings.clone(), seams.clone())));
         let pins = Arc::new(PinRegistry::default());
         Self {
             shard,
@@ -112,6 +117,7 @@ impl Shared {
             seams,
             cluster_id,
             reader: Arc::new(reader),
+            refresher,
             changes,
             shards,
             durable: RwLock::new(pins.pin(recovered)),
@@ -165,6 +171,7 @@ impl Shared {
         if self.durable().tail_bytes <= max {
             return;
         }
+        let started = self.seams.clock.monotonic();
         let mut commits = self.commits();
         let mut health = self.health();
         while self.durable().tail_bytes > max && !health.borrow_and_update().is_stopped() {
@@ -173,6 +180,8 @@ impl Shared {
                 _ = health.changed() => {}
             }
         }
+        let took = self.seams.clock.monotonic().saturating_sub(started);
+        telemetry::append_waited(AppendWait::Compaction, took);
     }
 
     pub(super) fn checkpoint(&self) -> Option<(WalPosition, i64)> {

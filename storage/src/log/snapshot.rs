@@ -12,6 +12,7 @@ use super::error::FetchError;
 use super::pinned::PinnedState;
 use super::placement::place_of;
 use super::reader::BlockReader;
+use super::relocate::Refresher;
 use super::shard::Shard;
 use super::shared::Shared;
 use super::state::{
@@ -73,6 +74,7 @@ impl Snapshot {
             topic_partition,
             state,
             reader: shard.shared.reader.clone(),
+            refresher: shard.shared.refresher.clone(),
             decompressed_bytes_max: shard.shared.settings.decompressed_bytes_max,
             _pin: shard.state.clone(),
         })
@@ -279,6 +281,7 @@ pub struct PartitionView {
     pub(super) topic_partition: TopicPartition,
     pub(super) state: Arc<PartitionState>,
     pub(super) reader: Arc<BlockReader>,
+    pub(super) refresher: Option<Arc<Refresher>>,
     pub(super) decompressed_bytes_max: usize,
     /// Keeps what the view refers to in the store.
     _pin: Arc<PinnedState>,
@@ -339,12 +342,19 @@ impl PartitionView {
     }
 
     /// The blocks of a slice in ascending order of offsets, from the cache or the segment's footer.
-    /// None for a slice whose loss was accepted.
+    /// None for a slice whose loss was accepted. Where objects may move ([`Self::may_move`]), they may
+    /// be others than the slice had, with the same records.
     ///
     /// # Errors
     /// A footer that cannot be read or is damaged, and a slice that is lost.
     pub async fn slice_blocks(&self, slice: &InstalledSlice) -> Result<Arc<[Block]>, FetchError> {
-        self.reader.slice_blocks(&slice.slice).await
+        self.find_slice_blocks(&slice.slice).await
+    }
+
+    /// Whether another process may compact what the view refers to, and delete it: records are then
+    /// read from where they are by now.
+    pub fn may_move(&self) -> bool {
+        self.refresher.is_some()
     }
 
     /// The key of the object that holds a slice, or held it.
@@ -418,7 +428,7 @@ impl PartitionView {
 
     /// The bytes of some blocks: whole batches, one after the other.
     pub async fn read_blocks(&self, blocks: &[Block]) -> Result<Vec<Bytes>, FetchError> {
-        self.reader.read(blocks).await
+        self.find_blocks(blocks, blocks.len()).await
     }
 
     /// The error of a block whose batches do not decode.

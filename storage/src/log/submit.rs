@@ -11,6 +11,7 @@ use super::append::{Appended, PartitionAppend, PreparedBatch};
 use super::committer::AppendResults;
 use super::error::{AppendError, WriteError};
 use super::pinned::PinnedState;
+use super::placement::{ShardPart, by_shard};
 use super::shard::Shard;
 use super::shared::Shared;
 use super::state::ShardState;
@@ -41,22 +42,17 @@ pub(super) async fn submit(
     // One state for all of it: a topic that a check finds is then found here as well.
     let state = shards[0].shared.durable();
     let mut pending = PendingAppend::new(appends.len());
-    let mut parts: Vec<Part> = shards.iter().map(|_| Part::default()).collect();
-    for (place, batch) in
-        checks.prepare(&shards[0].shared, state.clone(), appends).await.into_iter().enumerate()
-    {
+    let mut whole = Vec::with_capacity(appends.len());
+    let prepared = checks.prepare(&shards[0].shared, state.clone(), appends).await;
+    for (place, batch) in prepared.into_iter().enumerate() {
         match batch {
-            Ok(batch) => {
-                let part = &mut parts[state.shard_of(batch.topic_partition).0 as usize];
-                part.places.push(place);
-                part.batches.push(batch);
-            }
+            Ok(batch) => whole.push((place, batch)),
             Err(error) => pending.settle(place, Err(error)),
         }
     }
-    for (shard, part) in shards.iter().zip(parts).filter(|(_, part)| !part.batches.is_empty()) {
-        let Part { places, batches } = part;
-        match shard.enqueue(batches).await {
+    let parts = by_shard(whole, |batch| state.shard_of(batch.topic_partition));
+    for (shard, ShardPart { places, items }) in parts {
+        match shards[shard.0 as usize].enqueue(items).await {
             Ok(results) => pending.queued.push(Queued { places, results }),
             Err(error) => {
                 let refused = |place| pending.settle(place, Err(AppendError::Write(error.clone())));
@@ -65,13 +61,6 @@ pub(super) async fn submit(
         }
     }
     pending
-}
-
-/// The batches of a request that go to one shard, each with its place in the request.
-#[derive(Default)]
-struct Part {
-    places: Vec<usize>,
-    batches: Vec<PreparedBatch>,
 }
 
 impl Checks {

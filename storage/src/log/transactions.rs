@@ -16,6 +16,7 @@ use super::change::{answer_when_durable, checked_offsets};
 use super::committer::{ChangeJob, ChangeOrder};
 use super::error::{CommitOffsetError, EndTransactionError, WriteError};
 use super::handle::OffsetCommit;
+use super::placement::by_shard;
 use super::state::CommittedOffset;
 use crate::format::event::TransactionResult;
 use crate::format::{
@@ -144,15 +145,15 @@ impl EndTransaction {
         let empty = Self { partitions: Vec::new(), offsets: Vec::new(), ..self };
         let new = || TransactionPart { transaction: empty.clone(), places: Places::default() };
         let mut parts = BTreeMap::new();
-        for (place, partition) in partitions.into_iter().enumerate() {
-            let part: &mut TransactionPart = parts.entry(shard_of_partition(partition)).or_insert_with(new);
-            part.transaction.partitions.push(partition);
-            part.places.partitions.push(place);
+        for (shard, sorted) in by_shard(partitions.into_iter().enumerate(), |id| shard_of_partition(*id)) {
+            let part: &mut TransactionPart = parts.entry(shard).or_insert_with(new);
+            (part.places.partitions, part.transaction.partitions) = (sorted.places, sorted.items);
         }
-        for (place, group) in offsets.into_iter().enumerate() {
-            let part = parts.entry(shard_of_group(&group.group)).or_insert_with(new);
-            part.transaction.offsets.push(group);
-            part.places.groups.push(place);
+        for (shard, sorted) in
+            by_shard(offsets.into_iter().enumerate(), |offsets| shard_of_group(&offsets.group))
+        {
+            let part = parts.entry(shard).or_insert_with(new);
+            (part.places.groups, part.transaction.offsets) = (sorted.places, sorted.items);
         }
         parts
     }

@@ -10,11 +10,11 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 
 use bytes::Bytes;
-use metrics::counter;
 use quick_cache::sync::{Cache, DefaultLifecycle};
 use quick_cache::{OptionsBuilder, Weighter};
 
 use crate::ids::{BlockObject, ShardId};
+use crate::telemetry;
 
 /// What an entry costs beside its bytes, about.
 const ENTRY_BYTES: u64 = 128;
@@ -33,6 +33,8 @@ pub struct BlockKey {
     pub object: BlockObject,
     /// Its first byte in its object.
     pub position: u64,
+    /// A part of a block may begin where the block does.
+    pub length: u32,
 }
 
 /// What the cache holds: bytes of blocks, or something decoded from an index.
@@ -146,7 +148,7 @@ impl<I> BlockCache<I> {
         let answer = self.blocks.get_or_insert_async(&key, noted_load).await;
         let (count, result) = if loaded.into_inner() { (&self.misses, "miss") } else { (&self.hits, "hit") };
         count.fetch_add(1, Ordering::Relaxed);
-        counter!("strandline_block_cache_requests_total", "result" => result).increment(1);
+        telemetry::block_cache_asked(result);
         answer
     }
 
@@ -174,7 +176,7 @@ mod tests {
 
     fn key(position: u64) -> BlockKey {
         let object = BlockObject::Wal(WalPosition { writer_epoch: 1, seq: 2 });
-        BlockKey { shard: ShardId(0), object, position }
+        BlockKey { shard: ShardId(0), object, position, length: 1000 }
     }
 
     async fn load(length: usize) -> Result<Bytes, String> {

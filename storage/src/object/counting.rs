@@ -7,9 +7,10 @@ use std::time::Duration;
 
 use async_trait::async_trait;
 use bytes::Bytes;
-use metrics::counter;
 
 use super::{LargeObject, LogStore, ObjectMeta, ObjectPrefix, StoreError};
+use crate::seam::Clock;
+use crate::telemetry;
 
 mod large;
 
@@ -20,6 +21,8 @@ use large::CountingLargeObject;
 pub struct CountingStore {
     inner: Arc<dyn LogStore>,
     counters: Arc<Counters>,
+    /// Tells how long requests take, if anybody wants to know.
+    clock: Option<Arc<dyn Clock>>,
 }
 
 #[derive(Debug, Default)]
@@ -47,7 +50,20 @@ pub struct RequestCounts {
 
 impl CountingStore {
     pub fn new(inner: Arc<dyn LogStore>) -> Self {
-        Self { inner, counters: Arc::default() }
+        Self { inner, counters: Arc::default(), clock: None }
+    }
+
+    /// One that also measures how long each request takes, large objects excepted.
+    pub fn timed(inner: Arc<dyn LogStore>, clock: Arc<dyn Clock>) -> Self {
+        Self { clock: Some(clock), ..Self::new(inner) }
+    }
+
+    async fn time<T>(&self, verb: &'static str, request: impl Future<Output = T>) -> T {
+        let Some(clock) = &self.clock else { return request.await };
+        let started = clock.monotonic();
+        let answer = request.await;
+        telemetry::object_request_took(verb, clock.monotonic().saturating_sub(started));
+        answer
     }
 
     pub fn counts(&self) -> RequestCounts {
@@ -69,7 +85,7 @@ impl Counters {
         count_request("create", answer);
         if answer.is_ok() {
             self.bytes_created.fetch_add(length as u64, Ordering::Relaxed);
-            counter!("strandline_object_bytes_total", "verb" => "create").increment(length as u64);
+            telemetry::object_bytes("create", length as u64);
         }
     }
 
@@ -79,21 +95,21 @@ impl Counters {
         if let Ok(answer) = answer {
             let length = length(answer) as u64;
             self.bytes_read.fetch_add(length, Ordering::Relaxed);
-            counter!("strandline_object_bytes_total", "verb" => "get").increment(length);
+            telemetry::object_bytes("get", length);
         }
     }
 }
 
 fn count_request<T>(verb: &'static str, answer: &Result<T, StoreError>) {
     let status = answer.as_ref().map_or_else(|error| error.kind().as_str(), |_| "ok");
-    counter!("strandline_object_requests_total", "verb" => verb, "status" => status).increment(1);
+    telemetry::object_requested(verb, status);
 }
 
 #[async_trait]
 impl LogStore for CountingStore {
     async fn create(&self, key: &str, bytes: Bytes) -> Result<(), StoreError> {
         let length = bytes.len();
-        let answer = self.inner.create(key, bytes).await;
+        let answer = self.time("create", self.inner.create(key, bytes)).await;
         self.counters.count_create(&answer, length);
         answer
     }
@@ -104,13 +120,13 @@ impl LogStore for CountingStore {
     }
 
     async fn get(&self, key: &str) -> Result<Bytes, StoreError> {
-        let answer = self.inner.get(key).await;
+        let answer = self.time("get", self.inner.get(key)).await;
         self.counters.count_get(&answer, Bytes::len);
         answer
     }
 
     async fn get_range(&self, key: &str, range: Range<u64>) -> Result<Bytes, StoreError> {
-        let answer = self.inner.get_range(key, range).await;
+        let answer = self.time("get", self.inner.get_range(key, range)).await;
         self.counters.count_get(&answer, Bytes::len);
         answer
     }
@@ -121,19 +137,20 @@ impl LogStore for CountingStore {
         position: u64,
         lengths: &[u64],
     ) -> Result<Vec<Bytes>, StoreError> {
-        let answer = self.inner.get_adjacent(key, position, lengths).await;
+        let answer = self.time("get", self.inner.get_adjacent(key, position, lengths)).await;
         self.counters.count_get(&answer, |ranges| ranges.iter().map(Bytes::len).sum());
         answer
     }
 
     async fn get_prefix(&self, key: &str, length: u64) -> Result<ObjectPrefix, StoreError> {
-        let answer = self.inner.get_prefix(key, length).await;
+        let answer = self.time("get", self.inner.get_prefix(key, length)).await;
         self.counters.count_get(&answer, |prefix| prefix.bytes.len());
         answer
     }
 
     async fn get_prefixes(&self, keys: &[String], length: u64) -> Vec<Result<ObjectPrefix, StoreError>> {
-        let answers = self.inner.get_prefixes(keys, length).await;
+        // They run together, so their time is taken once.
+        let answers = self.time("get", self.inner.get_prefixes(keys, length)).await;
         for answer in &answers {
             self.counters.count_get(answer, |prefix| prefix.bytes.len());
         }
@@ -142,14 +159,14 @@ impl LogStore for CountingStore {
 
     async fn list(&self, prefix: &str) -> Result<Vec<ObjectMeta>, StoreError> {
         self.counters.lists.fetch_add(1, Ordering::Relaxed);
-        let answer = self.inner.list(prefix).await;
+        let answer = self.time("list", self.inner.list(prefix)).await;
         count_request("list", &answer);
         answer
     }
 
     async fn delete(&self, key: &str) -> Result<(), StoreError> {
         self.counters.deletes.fetch_add(1, Ordering::Relaxed);
-        let answer = self.inner.delete(key).await;
+        let answer = self.time("delete", self.inner.delete(key)).await;
         count_request("delete", &answer);
         answer
     }

@@ -91,12 +91,12 @@ impl Assignment {
     }
 
     /// Deals all runs out again in the order of a rank, so that every output partition begins with
-    /// what comes first: slices in as many pieces as there are output partitions, other blocks some
-    /// at a time.
+    /// what comes first: slices in as many pieces as there are output partitions, other blocks and
+    /// slices that cannot be cut some at a time.
     pub(super) fn dealt<K: Ord>(
         &self,
         rank: impl Fn(&BlockRun) -> K,
-        bytes_of: impl Fn(&BlockRun) -> u64,
+        weight_of: impl Fn(&BlockRun) -> Weight,
     ) -> Self {
         let mut runs: Vec<BlockRun> = self.outputs.iter().flat_map(|runs| runs.iter().copied()).collect();
         runs.sort_unstable_by_key(|run| (run.slot, run.place()));
@@ -104,16 +104,18 @@ impl Assignment {
         runs.sort_by_cached_key(&rank);
         let mut outputs: Vec<Vec<BlockRun>> = vec![Vec::new(); self.outputs.len()];
         let count = outputs.len();
-        let bytes: u64 = runs.iter().filter(|run| run.count == 1).map(&bytes_of).sum();
+        let runs: Vec<(BlockRun, Weight)> = runs.into_iter().map(|run| (run, weight_of(&run))).collect();
+        let whole = runs.iter().map(|(_, weight)| weight).filter(|weight| weight.pieces_max == 1);
+        let bytes: u64 = whole.map(|weight| weight.bytes).sum();
         let hand_bytes = (bytes / count as u64).clamp(1, HAND_BYTES_MAX);
         let (mut turn, mut hand) = (0, 0);
-        for run in runs {
-            if run.count > 1 {
+        for (run, weight) in runs {
+            if weight.pieces_max > 1 {
                 outputs.iter_mut().zip(run.pieces(count)).for_each(|(output, piece)| output.extend(piece));
                 continue;
             }
             outputs[turn].push(run);
-            hand += bytes_of(&run);
+            hand += weight.bytes;
             if hand >= hand_bytes {
                 (turn, hand) = ((turn + 1) % count, 0);
             }
@@ -364,7 +366,7 @@ mod tests {
         let newest = |run: &BlockRun| std::cmp::Reverse((run.source, run.start));
         for target in [1, 3, 5] {
             let spread = Assignment::spread(&runs, target, weight);
-            let dealt = spread.dealt(newest, |run| 10 * u64::from(run.count));
+            let dealt = spread.dealt(newest, weight);
             let all = dealt.outputs.iter().flat_map(|output| output.iter());
             assert_eq!(singles(all), singles(&runs));
             assert_eq!(dealt.outputs.len(), spread.outputs.len());

@@ -2,6 +2,9 @@
 //!
 //! The blocks of the tail are at hand. Those of a slice are in the index of its segment, which is
 //! loaded when it is needed; those that planning loaded are kept here.
+//!
+//! Invariant: a slice whose index may come from another segment when it is loaded again, where another
+//! process owns the log, is cut only by an index that is kept here.
 
 use std::collections::HashMap;
 use std::sync::Arc;
@@ -112,6 +115,23 @@ impl TopicBlocks {
         let RunSource::Slice(slice) = run.source else { return None };
         let place = SlicePlace { slot: run.slot, slice };
         (!self.indexes.contains_key(&place)).then_some(place)
+    }
+
+    /// Whether other blocks than before may hold a slice when its index is loaded.
+    pub(super) fn may_move(&self) -> bool {
+        self.partitions.first().is_some_and(|partition| partition.view.may_move())
+    }
+
+    /// Into how many pieces a run can be cut.
+    pub(super) fn pieces_max(&self, run: &BlockRun) -> u32 {
+        if self.may_move() && self.unloaded(run).is_some() { 1 } else { run.count }
+    }
+
+    /// The run of all blocks of the slice, as its index has them if it is at hand.
+    pub(super) fn whole_slice(&self, run: &BlockRun) -> BlockRun {
+        let RunSource::Slice(slice) = run.source else { return *run };
+        let index = self.indexes.get(&SlicePlace { slot: run.slot, slice });
+        index.map_or(*run, |index| BlockRun { start: 0, count: position(index.len()), ..*run })
     }
 
     /// The run has all blocks of its slice.

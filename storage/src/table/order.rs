@@ -9,7 +9,7 @@ use datafusion::arrow::datatypes::SchemaRef;
 use datafusion::physical_expr::expressions::Column;
 use datafusion::physical_expr::{LexOrdering, PhysicalSortExpr};
 
-use super::assignment::{Assignment, Direction, Origin};
+use super::assignment::{Assignment, Direction, Origin, Weight};
 use super::blocks::TopicBlocks;
 use super::columns::SystemColumn;
 use super::run::BlockRun;
@@ -111,7 +111,8 @@ pub(super) fn hinted(
     let first = keys.first().filter(|key| key.column == SystemColumn::Timestamp.index())?;
     let time = first.options;
     let rank = |run: &BlockRun| time_rank(&blocks.unit(run), time);
-    let assignment = assignment.dealt(rank, |run| blocks.bytes(run));
+    let weight = |run: &BlockRun| Weight { bytes: blocks.bytes(run), pieces_max: blocks.pieces_max(run) };
+    let assignment = assignment.dealt(rank, weight);
     Some((ScanOrder::Hinted { time }, assignment))
 }
 

@@ -1,11 +1,12 @@
 //! Which runs of blocks a scan has to read, told from slices first and from blocks where that may
 //! rule more out.
 //!
-//! Invariant: an index is loaded only when filters cut through its slice. What they pass or rule out
-//! as a whole needs none.
+//! Invariant: an index is loaded only when filters cut through its slice, or where the slice could not be
+//! cut into pieces without it. What filters rule out as a whole needs none.
 
 use super::blocks::{SlicePlace, TopicBlocks};
 use super::pruning::{Judge, UnitBounds};
+use super::queue::Wanted;
 use super::run::{BlockRun, Coverage, RunSource, block_count, coalesce};
 use super::unit::Unit;
 use crate::log::Block;
@@ -42,19 +43,25 @@ pub(super) struct PlanningWork {
 }
 
 /// Chooses the runs that may hold rows that pass, each with what is known of its rows.
-pub(super) async fn plan_runs(blocks: &mut TopicBlocks, judge: &Judge, indexes: Indexes) -> PlannedRuns {
+pub(super) async fn plan_runs(
+    blocks: &mut TopicBlocks,
+    judge: &Judge,
+    wanted: Wanted,
+    indexes: Indexes,
+) -> PlannedRuns {
     let candidates = blocks.candidates();
     let mut kept = judge_runs(blocks, judge, &candidates);
     let slices_total = slice_count(&candidates);
     let slices_pruned = slices_total - slice_count(&kept);
     let mut indexes_loaded = 0;
     if indexes == Indexes::Planned {
-        let cut = cut_slices(blocks, judge, &kept);
+        let cut = cut_slices(blocks, judge, wanted, &kept);
         indexes_loaded = blocks.load_indexes(&cut).await;
         kept = narrow(blocks, judge, kept);
     }
     let blocks_total = block_count(&candidates);
-    let blocks_pruned = blocks_total - block_count(&kept);
+    // The index of a slice that was moved may have more blocks than the slice had.
+    let blocks_pruned = blocks_total.saturating_sub(block_count(&kept));
     let work = PlanningWork { blocks_total, blocks_pruned, slices_total, slices_pruned, indexes_loaded };
     PlannedRuns { kept, work }
 }
@@ -78,13 +85,16 @@ fn bounds(blocks: &TopicBlocks, runs: &[BlockRun], units: &[Unit]) -> Vec<UnitBo
     runs.iter().zip(units).map(|(run, unit)| UnitBounds::new(partition(run), unit)).collect()
 }
 
-/// The slices of which filters may rule out a part, as far as there is memory for their indexes.
-fn cut_slices(blocks: &TopicBlocks, judge: &Judge, kept: &[BlockRun]) -> Vec<SlicePlace> {
+/// The slices of which filters may rule out a part, and those that can be cut into pieces only if their
+/// index is at hand, as far as there is memory for their indexes.
+fn cut_slices(blocks: &TopicBlocks, judge: &Judge, wanted: Wanted, kept: &[BlockRun]) -> Vec<SlicePlace> {
     let slices: Vec<_> = kept.iter().filter(|run| run.source != RunSource::Tail).copied().collect();
     let units: Vec<_> = slices.iter().map(|run| blocks.unit(run)).collect();
     let cuts = judge.cuts(&bounds(blocks, &slices, &units));
+    let may_move = blocks.may_move();
+    let is_cut = |run: &BlockRun, cut: bool| cut || (may_move && !wanted.is_counted(run.coverage));
     let mut block_count = 0;
-    let places = slices.iter().zip(cuts).filter(|(_, cut)| *cut).map_while(|(run, _)| {
+    let places = slices.iter().zip(cuts).filter(|(run, cut)| is_cut(run, *cut)).map_while(|(run, _)| {
         block_count += run.count as usize;
         (block_count <= INDEXED_BLOCKS_MAX).then(|| blocks.unloaded(run))?
     });
@@ -99,6 +109,7 @@ fn narrow(blocks: &TopicBlocks, judge: &Judge, kept: Vec<BlockRun>) -> Vec<Block
             narrowed.push(run);
             continue;
         }
+        let run = blocks.whole_slice(&run);
         let known: Vec<Block> = blocks.blocks(&run).copied().collect();
         let single = |(index, coverage): (u32, Option<Coverage>)| {
             Some(BlockRun { start: run.start + index, count: 1, coverage: coverage?, ..run })

@@ -58,6 +58,11 @@ impl Wanted {
     pub(super) fn of(projection: &[usize]) -> Self {
         if projection.is_empty() { Self::Count } else { Self::Columns }
     }
+
+    /// The number of the rows is enough, and known, if only the planned filters count.
+    pub(super) fn is_counted(self, coverage: Coverage) -> bool {
+        self == Self::Count && coverage == Coverage::Full
+    }
 }
 
 #[derive(Debug)]
@@ -170,8 +175,12 @@ impl BlockQueue {
         let Some(run) = self.output.get(self.position).copied() else { return };
         self.position += 1;
         metrics.add(ScanCounter::SliceIndexesLoaded, 1);
-        let range = run.start as usize..(run.start + run.count) as usize;
-        let mut blocks = index.get(range).unwrap_or_default().to_vec();
+        let piece = if self.blocks.is_whole_slice(&run) {
+            index
+        } else {
+            index.get(run.start as usize..(run.start + run.count) as usize).unwrap_or_default()
+        };
+        let mut blocks = piece.to_vec();
         self.order.arrange(&mut blocks);
         let queued = |block| QueuedBlock { slot: run.slot, coverage: run.coverage, block };
         self.known.extend(blocks.into_iter().map(queued));

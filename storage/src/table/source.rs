@@ -30,7 +30,7 @@ use super::order::{self, ReadOrder, ScanOrder};
 use super::plan::{Indexes, PlannedRuns, PlanningWork, plan_runs};
 use super::pruning::Judge;
 use super::queue::Wanted;
-use super::run::{BlockRun, Coverage, RunSource};
+use super::run::BlockRun;
 use super::statistics::{Certainty, RowSummary};
 use super::stream::{StreamOptions, open_stream};
 
@@ -83,9 +83,9 @@ impl LogScan {
             options;
         let judge = Judge::new(&filters, &layout.schema);
         let indexes = if fetch.is_some() { Indexes::WhenReached } else { Indexes::Planned };
-        let PlannedRuns { kept, work } = plan_runs(&mut blocks, &judge, indexes).await;
-        counters.add(ScanCounter::SliceIndexesLoaded, work.indexes_loaded as u64);
         let wanted = Wanted::of(&projection);
+        let PlannedRuns { kept, work } = plan_runs(&mut blocks, &judge, wanted, indexes).await;
+        counters.add(ScanCounter::SliceIndexesLoaded, work.indexes_loaded as u64);
         let mut assignment = Assignment::spread(&kept, target_partitions, |run| weight(&blocks, run, wanted));
         if filters.is_empty() && fetch.is_some_and(|rows| rows <= FEW_ROWS) {
             assignment = assignment.joined(Direction::Ascending);
@@ -302,11 +302,10 @@ impl DataSource for LogScan {
 
 /// A slice that is only counted, and needs no index for it, is no work and stays whole.
 fn weight(blocks: &TopicBlocks, run: &BlockRun, wanted: Wanted) -> Weight {
-    let is_counted = wanted == Wanted::Count && run.coverage == Coverage::Full;
-    if is_counted && run.source != RunSource::Tail && blocks.unloaded(run).is_some() {
+    if wanted.is_counted(run.coverage) && blocks.unloaded(run).is_some() {
         return Weight { bytes: 0, pieces_max: 1 };
     }
-    Weight { bytes: blocks.bytes(run), pieces_max: run.count }
+    Weight { bytes: blocks.bytes(run), pieces_max: blocks.pieces_max(run) }
 }
 
 fn summaries(blocks: &TopicBlocks, assignment: &Assignment) -> Arc<[RowSummary]> {

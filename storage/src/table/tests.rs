@@ -3,6 +3,7 @@
 
 mod cases;
 mod fixture;
+mod moved;
 mod oracle;
 mod payload;
 mod slices;

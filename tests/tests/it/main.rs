@@ -6,6 +6,7 @@
 
 mod backup;
 mod bad_input;
+mod beside;
 mod cases_decoding;
 mod cases_names;
 mod cases_records;
@@ -16,6 +17,7 @@ mod command_line;
 mod full_disk;
 mod kafka;
 mod kill;
+mod metrics;
 mod object_store;
 mod raw;
 mod raw_producer;

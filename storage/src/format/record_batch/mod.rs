@@ -224,6 +224,20 @@ pub fn split_batches(bytes: Bytes) -> impl Iterator<Item = Result<(BatchHeader, 
     })
 }
 
+/// Splits whole batches before the first one that begins at or after an offset. What does not decode
+/// stays with the front.
+pub fn split_batches_at(bytes: Bytes, offset: i64) -> (Bytes, Bytes) {
+    let mut front = 0;
+    for batch in split_batches(bytes.clone()) {
+        match batch {
+            Ok((header, batch)) if header.base_offset < offset => front += batch.len(),
+            Ok(_) => return (bytes.slice(..front), bytes.slice(front..)),
+            Err(_) => break,
+        }
+    }
+    (bytes, Bytes::new())
+}
+
 fn split_one(rest: &mut Bytes) -> Result<(BatchHeader, Bytes), BatchError> {
     let header = BatchHeader::parse(rest)?;
     let needed = header.size_bytes();

@@ -81,6 +81,27 @@ pub struct BlockEntry {
 }
 
 impl BlockEntry {
+    /// The entry of a block without records, which begins at an offset.
+    pub fn empty(topic_partition: TopicPartition, base_offset: i64) -> Self {
+        Self {
+            topic_partition,
+            base_offset,
+            next_offset: base_offset,
+            position: 0,
+            length: 0,
+            data_count: 0,
+            control_count: 0,
+            null_timestamp_count: 0,
+            min_timestamp: NO_TIMESTAMP,
+            max_timestamp: NO_TIMESTAMP,
+            offset_of_max_timestamp: -1,
+            append_time_ms: 0,
+            leader_epoch: 0,
+            flags: BlockFlags::default(),
+            crc: 0,
+        }
+    }
+
     /// Extends what is known of a block by the batches that follow it. Position, length and CRC are
     /// the caller's.
     pub fn extend(&mut self, next: &Self) {

@@ -13,7 +13,7 @@ use std::collections::{BTreeSet, HashSet, VecDeque};
 use std::sync::Arc;
 use std::time::Duration;
 
-use futures::stream::{self, StreamExt};
+use futures::stream::{self, StreamExt, TryStreamExt};
 
 use crate::format::page::{CheckpointRoot, decode_checkpoint};
 use crate::ids::{BlockObject, ObjectId, WalPosition};
@@ -26,6 +26,7 @@ use crate::log::shared::Shared;
 use crate::log::simulation::WrongRule;
 use crate::log::state::ShardState;
 use crate::object::{ObjectMeta, StoreError};
+use crate::telemetry;
 
 /// Objects are deleted so many at a time.
 const DELETES_MAX: usize = 16;
@@ -227,7 +228,7 @@ impl Collector {
             }
             self.check_owner().await?;
             // The root goes first: a root without its pages is damage, pages without one are not.
-            self.shared.store.delete(&self.shared.keys.checkpoint(dropped.position)).await?;
+            self.delete_all(vec![self.shared.keys.checkpoint(dropped.position)]).await?;
             self.checkpoints.pop_front();
             let kept: HashSet<_> = self.checkpoints.iter().flat_map(|kept| &kept.pages).copied().collect();
             let pages = dropped.pages.iter().filter(|page| !kept.contains(page));
@@ -379,15 +380,12 @@ impl Collector {
 
     async fn delete_all(&self, keys: Vec<String>) -> Result<(), StoreError> {
         let store = &self.shared.store;
-        let count = keys.len() as u64;
-        let mut deletes = stream::iter(keys)
-            .map(|key| async move { store.delete(&key).await })
-            .buffer_unordered(DELETES_MAX);
-        while let Some(deleted) = deletes.next().await {
-            deleted?;
-        }
-        metrics::counter!("strandline_objects_deleted_total").increment(count);
-        Ok(())
+        let delete = |key: String| async move {
+            store.delete(&key).await?;
+            telemetry::object_deleted(&key);
+            Ok::<_, StoreError>(())
+        };
+        stream::iter(keys).map(delete).buffer_unordered(DELETES_MAX).try_collect().await
     }
 }
 

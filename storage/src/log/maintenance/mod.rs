@@ -19,6 +19,8 @@ mod run;
 mod sink;
 
 #[cfg(test)]
+pub(super) mod fixture;
+#[cfg(test)]
 mod tests;
 
 use std::collections::HashSet;
@@ -44,6 +46,7 @@ use super::settings::{MaintenanceSettings, StorePlace};
 use super::shared::Shared;
 use crate::format::page::CheckpointRoot;
 use crate::ids::ObjectId;
+use crate::telemetry;
 
 /// A failure is tried again after this time.
 const RETRY_DELAY: Duration = Duration::from_secs(5);
@@ -209,6 +212,7 @@ impl Maintainer {
         }
         self.due.retry_at = None;
         if let Err(error) = self.try_due().await {
+            telemetry::maintenance_failed();
             let delay = match &error {
                 MaintenanceError::Superseded { .. } => SUPERSEDED_DELAY,
                 _ => RETRY_DELAY,
@@ -338,12 +342,16 @@ impl Maintainer {
     }
 
     async fn retain(&mut self) -> Result<(), MaintenanceError> {
-        let starts = retention::expired(&self.shared.durable(), self.shared.seams.clock.now_ms());
+        let state = self.shared.durable();
+        let starts = retention::expired(&state, self.shared.seams.clock.now_ms());
         if starts.is_empty() {
             return Ok(());
         }
-        tracing::info!(partitions = starts.len(), "retention deletes records");
+        let offsets = retention::offsets_below(&state, &starts);
+        drop(state);
+        tracing::info!(partitions = starts.len(), offsets, "retention deletes records");
         self.change(change::move_log_starts(starts)).await?;
+        telemetry::retention_deleted(offsets);
         Ok(())
     }
 
@@ -433,9 +441,7 @@ impl Maintainer {
         }
         self.shared.seams.failpoint("compaction.installed");
         self.collector.note_install(self.now());
-        metrics::counter!("strandline_compaction_bytes_total", "kind" => what).increment(bytes);
-        metrics::histogram!("strandline_compaction_seconds", "kind" => what)
-            .record(self.now().saturating_sub(started).as_secs_f64());
+        telemetry::segments_installed(what, bytes, self.now().saturating_sub(started));
         tracing::debug!(what, bytes, partitions, segments, "segments are installed");
         Ok(())
     }
@@ -464,8 +470,7 @@ impl Maintainer {
         let WrittenCheckpoint { root, pages_written, bytes_written } = written;
         seams.failpoint("checkpoint.after_root");
         tracing::debug!(position = %root.position, pages_written, bytes_written, "checkpoint is written");
-        metrics::counter!("strandline_checkpoints_total").increment(1);
-        metrics::counter!("strandline_checkpoint_bytes_total").increment(bytes_written);
+        telemetry::checkpoint_written(bytes_written);
         self.collector.note_checkpoint(&root, self.now());
         self.shared.set_checkpoint(root.position, self.shared.seams.clock.now_ms());
         self.checkpoint = Some(root);

@@ -11,7 +11,7 @@ use super::sink::{SegmentSink, Sharing};
 use crate::format::event::{InstalledObject, LossAccepted, LostRange, PartitionInstall, SegmentsInstalled};
 use crate::format::segment::decode_slice_index;
 use crate::format::slice::{LossAcceptance, SliceData, SliceLocation};
-use crate::format::{BATCH_HEADER_LENGTH, BatchHeader, BlockEntry, BlockFlags, Event, Slice};
+use crate::format::{BATCH_HEADER_LENGTH, BatchHeader, BlockEntry, Event, Slice};
 use crate::ids::{ObjectId, TopicPartition};
 use crate::log::change::Change;
 use crate::log::error::MaintenanceError;
@@ -308,23 +308,8 @@ fn check_whole(slice: &Slice, found: &Slice, left: usize) -> Result<(), SliceErr
 
 /// What is known of any batch of a slice.
 fn like(slice: &Slice) -> BlockEntry {
-    BlockEntry {
-        topic_partition: slice.topic_partition,
-        base_offset: slice.base_offset,
-        next_offset: slice.next_offset,
-        position: 0,
-        length: 0,
-        data_count: 0,
-        control_count: 0,
-        null_timestamp_count: 0,
-        min_timestamp: -1,
-        max_timestamp: -1,
-        offset_of_max_timestamp: -1,
-        append_time_ms: slice.max_append_time_ms,
-        leader_epoch: slice.leader_epoch,
-        flags: BlockFlags::default(),
-        crc: 0,
-    }
+    let append_time_ms = slice.max_append_time_ms;
+    BlockEntry { append_time_ms, ..BlockEntry::empty(slice.topic_partition, slice.base_offset) }
 }
 
 /// The slices that have offsets in the ranges.

@@ -4,6 +4,7 @@
 //! beyond the limit, the oldest first, and never the newest unit of a partition by size.
 
 use crate::format::event::LogStart;
+use crate::ids::TopicPartition;
 use crate::log::state::{PartitionState, ShardState};
 use crate::log::topic_config::{RetentionReference, TopicConfig};
 
@@ -31,6 +32,16 @@ pub(in crate::log) fn expired(state: &ShardState, now_ms: i64) -> Vec<LogStart> 
         }
     }
     moved
+}
+
+/// How many offsets log starts that move leave behind.
+pub(in crate::log) fn offsets_below(state: &ShardState, starts: &[LogStart]) -> u64 {
+    let below = |start: &LogStart| {
+        let id = TopicPartition::new(start.topic_id, start.partition);
+        let before = state.partitions.get(&id).map_or(0, |partition| partition.log_start_offset);
+        u64::try_from(start.log_start_offset - before).unwrap_or(0)
+    };
+    starts.iter().map(below).sum()
 }
 
 fn log_start(partition: &PartitionState, config: &TopicConfig, now_ms: i64) -> i64 {

@@ -11,8 +11,9 @@ use super::inputs::{Inputs, SourceBlock, SourceBytes};
 use super::run::Run;
 use super::sink::{Finished, SegmentSink, Sharing, lost_slice};
 use crate::format::event::PartitionInstall;
-use crate::format::{BatchError, BlockEntry, DecompressionBudget, Records, Slice, split_batches};
+use crate::format::{BlockEntry, Slice, split_batches};
 use crate::log::shared::Shared;
+use crate::log::verify::entry_of_batches;
 use crate::object::StoreError;
 
 /// What a rewrite made, in the order of its runs.
@@ -226,45 +227,10 @@ fn without_dead_batches(
         return (entry, bytes);
     }
     let rest = bytes.slice(dead..);
-    let mut left = BlockEntry {
-        base_offset,
-        length: u32::try_from(rest.len()).expect("a block is far below 4 GiB"),
-        data_count: 0,
-        control_count: 0,
-        null_timestamp_count: 0,
-        min_timestamp: -1,
-        max_timestamp: -1,
-        offset_of_max_timestamp: -1,
-        crc: crc32c::crc32c(&rest),
-        ..entry
-    };
-    match describe(&mut left, &rest, decompressed_bytes_max) {
-        Ok(()) => (left, rest),
+    match entry_of_batches(&entry, &rest, decompressed_bytes_max) {
+        Ok(found) => {
+            (BlockEntry { base_offset, next_offset: entry.next_offset, flags: entry.flags, ..found }, rest)
+        }
         Err(_) => (entry, bytes),
     }
-}
-
-/// Counts the records of a block and bounds their times.
-fn describe(entry: &mut BlockEntry, bytes: &Bytes, decompressed_bytes_max: usize) -> Result<(), BatchError> {
-    for batch in split_batches(bytes.clone()) {
-        let (header, batch) = batch?;
-        let records = Records::decode(&batch, &mut DecompressionBudget::new(decompressed_bytes_max))?;
-        for record in &records {
-            let record = record?;
-            match (header.is_control(), record.timestamp) {
-                (true, _) => entry.control_count += 1,
-                (false, time) => {
-                    entry.data_count += 1;
-                    entry.null_timestamp_count += u32::from(time.is_none());
-                }
-            }
-            let Some(timestamp) = record.timestamp else { continue };
-            let is_first = entry.max_timestamp == -1;
-            if is_first || timestamp > entry.max_timestamp {
-                (entry.max_timestamp, entry.offset_of_max_timestamp) = (timestamp, record.offset);
-            }
-            entry.min_timestamp = if is_first { timestamp } else { entry.min_timestamp.min(timestamp) };
-        }
-    }
-    Ok(())
 }

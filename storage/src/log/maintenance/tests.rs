@@ -1,67 +1,16 @@
 //! Compaction, merges, retention, checkpoints and deletion on a whole log.
 
-use std::collections::BTreeMap;
-use std::sync::Arc;
 use std::time::Duration;
 
 use bytes::Bytes;
 
+use super::fixture::World;
 use crate::format::{BatchBuilder, BatchOptions, DecompressionBudget, Records};
 use crate::ids::TopicPartition;
-use crate::log::{
-    CreateTopic, FetchOptions, FirstBatch, Isolation, Log, LogSettings, MaintenanceSettings, PartitionAppend,
-    Snapshot,
-};
-use crate::object::{CountingStore, LogStore, ObjectStoreBackend};
-use crate::seam::Seams;
+use crate::log::tests::create;
+use crate::log::{FetchOptions, FirstBatch, Isolation, Log, MaintenanceSettings, PartitionAppend, Snapshot};
 
 const T: i64 = 1_767_225_600_000;
-
-struct World {
-    store: Arc<CountingStore>,
-    seams: Seams,
-    settings: LogSettings,
-}
-
-impl World {
-    fn new() -> Self {
-        // Nothing happens by itself, unless a test asks for it.
-        let never = Duration::from_secs(1 << 30);
-        let maintenance = MaintenanceSettings {
-            compaction_interval: never,
-            checkpoint_interval: never,
-            checkpoint_age_max: never,
-            checkpoints_kept: 1,
-            wal_delete_delay: Duration::from_secs(60),
-            ..MaintenanceSettings::default()
-        };
-        Self {
-            store: Arc::new(CountingStore::new(Arc::new(ObjectStoreBackend::memory()))),
-            seams: Seams::simulated(1),
-            settings: LogSettings { maintenance, ..LogSettings::default() },
-        }
-    }
-
-    async fn open(&self) -> Log {
-        let store: Arc<dyn LogStore> = self.store.clone();
-        Log::open(store, self.settings.clone(), self.seams.clone()).await.expect("the log opens")
-    }
-
-    async fn keys(&self, part: &str) -> Vec<String> {
-        let listed = self.store.list(&format!("shards/0/{part}")).await.expect("memory lists");
-        listed.into_iter().map(|object| object.key).collect()
-    }
-
-    async fn contains(&self, needle: &[u8]) -> bool {
-        for object in self.store.list("").await.expect("memory lists") {
-            let bytes = self.store.get(&object.key).await.expect("memory reads");
-            if bytes.windows(needle.len()).any(|window| window == needle) {
-                return true;
-            }
-        }
-        false
-    }
-}
 
 fn batch(values: &[&str], timestamp: i64) -> Bytes {
     let mut builder = BatchBuilder::new(BatchOptions::default());
@@ -70,13 +19,6 @@ fn batch(values: &[&str], timestamp: i64) -> Bytes {
         builder.append(timestamp, None, Some(value.as_bytes()), &[]).expect("a small record");
     }
     builder.finish()
-}
-
-async fn create(log: &Log, name: &str, partitions: i32, configs: &[(&str, &str)]) -> TopicPartition {
-    let configs: BTreeMap<_, _> =
-        configs.iter().map(|(key, value)| ((*key).to_owned(), (*value).to_owned())).collect();
-    let topic = log.create_topic(CreateTopic { name: name.to_owned(), partitions, configs }).await;
-    TopicPartition::new(topic.expect("the topic is created").id, 0)
 }
 
 async fn append(log: &Log, topic_partition: TopicPartition, values: &[&str], timestamp: i64) -> i64 {

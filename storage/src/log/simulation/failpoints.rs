@@ -16,8 +16,13 @@ const POISON_EVERY: u64 = 400;
 const UNCOUNTED: [&str; 3] = ["commit.seal", "commit.before_put", "commit.after_put"];
 
 /// Places that say what happened, each a name of the totals.
-const COUNTED: [&str; 4] =
-    ["compaction.installed", "compaction.refused", "open.begin_again", "read_only.begin_again"];
+const COUNTED: [&str; 5] = [
+    "compaction.installed",
+    "compaction.refused",
+    "open.begin_again",
+    "read_only.begin_again",
+    "read_only.found_again",
+];
 
 #[derive(Debug)]
 pub(super) struct SimFailpoints {

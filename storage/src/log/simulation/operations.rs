@@ -40,10 +40,6 @@ const PATIENCE: Duration = Duration::from_secs(60);
 /// Snapshots are held so many at a time.
 const HELD_MAX: usize = 4;
 
-/// How long a put may take from its append time on; what counts from that time is allowed to end so
-/// much earlier.
-const PUT_TIME_MAX: Duration = Duration::from_secs(30);
-
 /// A snapshot that somebody keeps, and what it held when it was taken.
 pub(super) struct Held {
     store: SimStore,
@@ -263,6 +259,9 @@ impl World {
         match read {
             Ok(seen) => return Some(seen),
             Err(ReadFailure::Unavailable) => {}
+            Err(ReadFailure::Removed) => {
+                self.violate("an owner is told that records were removed".to_owned())
+            }
             Err(ReadFailure::Wrong(what)) => self.violate(what),
             Err(ReadFailure::Damaged(what)) => {
                 if store.is_newest_claimant() {
@@ -306,7 +305,6 @@ impl World {
     /// Another process looks at the store, without a word to anybody.
     pub(super) async fn read_beside(self) {
         let expected = self.with(|shared| shared.history.promises().clone());
-        let begun = self.seams.clock.monotonic();
         let Some(store) = self.read_only_store() else { return };
         let seams = self.process_seams(&store, Role::Reader);
         let opened = Log::open_read_only(std::sync::Arc::new(store), self.settings.clone(), seams).await;
@@ -316,27 +314,20 @@ impl World {
             Err(error) => return self.violate(format!("an open for reading fails: {error}")),
         };
         self.note_retention(&log);
-        let read = self.read_snapshot(&log.snapshot()).await;
-        let waited = self.seams.clock.monotonic().saturating_sub(begun);
-        match read {
+        // The owner may compact and delete what this state refers to.
+        self.sleep_ms(60_000).await;
+        match self.read_snapshot(&log.snapshot()).await {
             Ok(seen) => {
                 self.with(|shared| shared.history.check(&expected, &seen));
                 self.count("read-only opens");
             }
             Err(ReadFailure::Unavailable) => {}
+            Err(ReadFailure::Removed) => self.count("read-only reads of what was removed"),
             Err(ReadFailure::Wrong(what)) => self.violate(what),
             Err(ReadFailure::Damaged(what)) => {
-                if waited + PUT_TIME_MAX < self.delete_delay() {
-                    self.violate(format!("nothing is damaged, but a reader beside finds: {what}"));
-                }
+                self.violate(format!("nothing is damaged, but a reader beside finds: {what}"));
             }
         }
-    }
-
-    /// What is not needed any more stays at least for this time.
-    fn delete_delay(&self) -> Duration {
-        let maintenance = &self.settings.maintenance;
-        maintenance.wal_delete_delay.min(maintenance.segment_delete_delay.unwrap_or_default())
     }
 }
 

@@ -22,6 +22,8 @@ const TRIES_MAX: u32 = 20;
 pub(super) enum ReadFailure {
     /// The store does not answer: nothing is wrong.
     Unavailable,
+    /// Records that the snapshot has were deleted or cleaned since.
+    Removed,
     /// Something counts as damaged or missing.
     Damaged(String),
     /// A wrong answer.
@@ -32,6 +34,7 @@ impl From<FetchError> for ReadFailure {
     fn from(error: FetchError) -> Self {
         match error {
             FetchError::Unavailable { .. } => Self::Unavailable,
+            FetchError::Removed { .. } => Self::Removed,
             FetchError::Damaged { .. } => Self::Damaged(error.to_string()),
             FetchError::OutOfRange { .. } => Self::Wrong(error.to_string()),
         }
@@ -48,7 +51,8 @@ impl World {
             for id in topic.partitions() {
                 let view = snapshot.partition(id);
                 let view = view.ok_or_else(|| ReadFailure::Wrong("a partition is not there".to_owned()))?;
-                let mut partition = self.read_partition(&topic.name, &view).await?;
+                let read = self.read_partition(&topic.name, &view).await;
+                let mut partition = read.map_err(|failure| unless_kept(&topic.name, failure))?;
                 self.check_lookups(&view, &partition.records).await?;
                 if topic.name == LEDGER {
                     partition.committed = self.read_committed(&view).await?;
@@ -145,6 +149,16 @@ impl World {
             }
         }
         Err(ReadFailure::Unavailable)
+    }
+}
+
+/// Nothing is ever removed from the ledger.
+fn unless_kept(topic: &str, failure: ReadFailure) -> ReadFailure {
+    match failure {
+        ReadFailure::Removed if topic == LEDGER => {
+            ReadFailure::Wrong("records of the ledger are said to be removed".to_owned())
+        }
+        failure => failure,
     }
 }
 

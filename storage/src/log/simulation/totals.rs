@@ -14,7 +14,7 @@ pub(super) struct Totals {
 }
 
 /// What must have happened in a run of many seeds on a remote store.
-const EXPECTED: [&str; 37] = [
+const EXPECTED: [&str; 39] = [
     "acked",
     "opened",
     "crashed",
@@ -42,6 +42,8 @@ const EXPECTED: [&str; 37] = [
     "compaction.refused",
     "open.begin_again",
     "read_only.begin_again",
+    "read_only.found_again",
+    "read-only reads of what was removed",
     "checkpoints written",
     "checkpoints loaded",
     "checkpoints deleted",
@@ -55,8 +57,8 @@ const EXPECTED: [&str; 37] = [
 ];
 
 /// What must have happened in a run of many seeds on a local disk, beside.
-pub(super) const EXPECTED_LOCAL: [&str; 4] =
-    ["power failed", "killed", "compaction.installed", "WAL objects deleted"];
+pub(super) const EXPECTED_LOCAL: [&str; 5] =
+    ["power failed", "killed", "compaction.installed", "WAL objects deleted", "read_only.found_again"];
 
 impl Totals {
     pub(super) fn count(&mut self, name: &'static str) {

@@ -35,9 +35,7 @@ async fn write(log: &Log) {
     let offset = OffsetCommit { topic_partition: events, offset: 7, leader_epoch: 0, metadata };
     log.commit_offsets("readers", vec![offset]).await.unwrap();
     log.put_schema(events.topic_id, "columns", 0, Bytes::from_static(b"opaque")).await.unwrap();
-    log.set_topic_config(events.topic_id, vec![("retention.ms".to_owned(), Some("-1".to_owned()))])
-        .await
-        .unwrap();
+    set_config(log, events.topic_id, "retention.ms", Some("-1")).await.unwrap();
     log.allocate_producer_ids(10).await.unwrap();
     let gone = create(log, "gone", 1, &[]).await;
     log.delete_topic(gone.topic_id).await.unwrap();

@@ -10,6 +10,7 @@ mod groups;
 mod lookup;
 mod owners;
 mod properties;
+mod relocate;
 mod shards;
 mod topics;
 mod transactional_ids;
@@ -21,13 +22,13 @@ use std::sync::Arc;
 use bytes::Bytes;
 
 use super::{
-    AppendError, Appended, CreateTopic, FetchOptions, Fetched, FirstBatch, Isolation, Log, LogSettings,
-    PartitionAppend, PartitionView,
+    AppendError, Appended, ConfigChanges, ConfigOperation, CreateTopic, FetchOptions, Fetched, FirstBatch,
+    Isolation, Log, LogSettings, PartitionAppend, PartitionView, TopicError,
 };
 use crate::format::{
     BatchBuilder, BatchOptions, Compression, DecompressionBudget, ProducerIdentity, Records,
 };
-use crate::ids::TopicPartition;
+use crate::ids::{TopicId, TopicPartition};
 use crate::object::{CountingStore, LogStore, ObjectStoreBackend};
 use crate::seam::Seams;
 
@@ -53,11 +54,27 @@ async fn reopen(store: &Arc<CountingStore>, log: Log) -> Log {
     open_with(store, LogSettings { tail_bytes_max: 0, ..LogSettings::default() }).await
 }
 
-async fn create(log: &Log, name: &str, partitions: i32, configs: &[(&str, &str)]) -> TopicPartition {
+pub(super) async fn create(
+    log: &Log,
+    name: &str,
+    partitions: i32,
+    configs: &[(&str, &str)],
+) -> TopicPartition {
     let configs: BTreeMap<_, _> =
         configs.iter().map(|(key, value)| ((*key).to_owned(), (*value).to_owned())).collect();
     let topic = log.create_topic(CreateTopic { name: name.to_owned(), partitions, configs }).await;
     TopicPartition::new(topic.expect("the topic is created").id, 0)
+}
+
+/// Sets a config of a topic, or resets it to its default.
+pub(super) async fn set_config(
+    log: &Log,
+    id: TopicId,
+    key: &str,
+    value: Option<&str>,
+) -> Result<(), TopicError> {
+    let operation = value.map_or(ConfigOperation::Reset, |value| ConfigOperation::Set(value.to_owned()));
+    log.alter_topic_config(id, ConfigChanges::Each(vec![(key.to_owned(), operation)])).await
 }
 
 /// A batch with one record per timestamp, whose value is its number.

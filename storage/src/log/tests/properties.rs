@@ -306,9 +306,9 @@ impl Stepper {
                 put.await.expect("the log takes it");
             }
             Step::SetConfig(number) => {
-                let value = number.is_multiple_of(2).then(|| "1000000".to_owned());
-                let changes = vec![("max.message.bytes".to_owned(), value)];
-                log.set_topic_config(id.topic_id, changes).await.expect("the log takes it");
+                let value = number.is_multiple_of(2).then_some("1000000");
+                let set = set_config(log, id.topic_id, "max.message.bytes", value);
+                set.await.expect("the log takes it");
             }
             other => unreachable!("{other:?} concerns no partition"),
         }

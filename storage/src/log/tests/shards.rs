@@ -123,9 +123,9 @@ async fn what_shard_0_decided_before_a_crash_reaches_the_others_at_the_next_open
     let created = first.change(change::create_topic(new("created"), 3, first.shared.clone())).await.unwrap();
     first.change(change::delete_topic(deleted.topic_id)).await.unwrap();
     let again = first.change(change::create_topic(new("deleted"), 3, first.shared.clone())).await.unwrap();
-    let configs = [("retention.ms", None), ("max.message.bytes", Some("900"))];
-    let configs = configs.map(|(key, value)| (key.to_owned(), value.map(str::to_owned)));
-    first.change(change::set_topic_config(changed.topic_id, configs.to_vec())).await.unwrap();
+    let configs = BTreeMap::from([("max.message.bytes".to_owned(), "900".to_owned())]);
+    let configs = ConfigChanges::ReplaceAll(configs);
+    first.change(change::alter_topic_config(changed.topic_id, configs)).await.unwrap();
     first.change(change::add_partitions(changed.topic_id, 6, 3, first.shared.clone())).await.unwrap();
     let empty = view(&log, TopicPartition::new(created, 1)).bounds();
     assert_eq!((empty.high_watermark, empty.log_start_offset), (0, 0), "it is there, and nothing is in it");

@@ -144,15 +144,12 @@ async fn configs_change_and_go_back_to_their_defaults() {
     let store = memory();
     let log = open(&store).await;
     let id = create(&log, "events", 1, &[]).await.topic_id;
-    let set = async |value: Option<&str>| {
-        let change = ("max.message.bytes".to_owned(), value.map(str::to_owned));
-        log.set_topic_config(id, vec![change]).await
-    };
+    let set = async |value: Option<&str>| set_config(&log, id, "max.message.bytes", value).await;
     set(Some("77")).await.unwrap();
     assert!(matches!(set(Some("many")).await, Err(TopicError::InvalidConfig(_))));
     let log = reopen(&store, log.clone()).await;
     assert_eq!(log.snapshot().topic("events").unwrap().config.max_message_bytes(), 77);
-    log.set_topic_config(id, vec![("max.message.bytes".to_owned(), None)]).await.unwrap();
+    set_config(&log, id, "max.message.bytes", None).await.unwrap();
     assert_eq!(log.snapshot().topic("events").unwrap().config.max_message_bytes(), 1_048_588);
 }
 

@@ -64,17 +64,12 @@ fn entry_of_batch(
     let mut budget = DecompressionBudget::new(decompressed_bytes_max);
     let records = Records::decode(batch, &mut budget).map_err(|error| error.to_string())?;
     let mut entry = BlockEntry {
-        base_offset: header.base_offset,
         next_offset: header.next_offset(),
-        data_count: 0,
-        control_count: 0,
-        null_timestamp_count: 0,
-        min_timestamp: -1,
-        max_timestamp: -1,
-        offset_of_max_timestamp: -1,
+        position: like.position,
+        append_time_ms: like.append_time_ms,
         leader_epoch: header.leader_epoch,
         flags: flags_of(header)?,
-        ..*like
+        ..BlockEntry::empty(like.topic_partition, header.base_offset)
     };
     for record in &records {
         let record = record.map_err(|error| error.to_string())?;
@@ -182,23 +177,8 @@ mod tests {
     }
 
     fn like() -> BlockEntry {
-        BlockEntry {
-            topic_partition: TopicPartition::new(TopicId::from_bytes([1; 16]), 0),
-            base_offset: 0,
-            next_offset: 1,
-            position: 0,
-            length: 1,
-            data_count: 0,
-            control_count: 0,
-            null_timestamp_count: 0,
-            min_timestamp: -1,
-            max_timestamp: -1,
-            offset_of_max_timestamp: -1,
-            append_time_ms: 9,
-            leader_epoch: 0,
-            flags: BlockFlags::default(),
-            crc: 0,
-        }
+        let id = TopicPartition::new(TopicId::from_bytes([1; 16]), 0);
+        BlockEntry { append_time_ms: 9, ..BlockEntry::empty(id, 0) }
     }
 
     #[test]

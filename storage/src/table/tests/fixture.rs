@@ -53,8 +53,16 @@ impl Fixture {
     }
 
     pub(super) async fn with_configs(partitions: i32, configs: &[(&str, &str)]) -> Self {
+        Self::with_settings(partitions, configs, LogSettings::default()).await
+    }
+
+    pub(super) async fn with_settings(
+        partitions: i32,
+        configs: &[(&str, &str)],
+        settings: LogSettings,
+    ) -> Self {
         let store: Arc<dyn LogStore> = Arc::new(ObjectStoreBackend::memory());
-        let log = Log::open(store.clone(), LogSettings::default(), Seams::simulated(1)).await.unwrap();
+        let log = Log::open(store.clone(), settings, Seams::simulated(1)).await.unwrap();
         let configs: BTreeMap<_, _> =
             configs.iter().map(|(key, value)| ((*key).to_owned(), (*value).to_owned())).collect();
         let topic =
@@ -94,6 +102,10 @@ impl Fixture {
     /// A new writer over the same store, which keeps nothing in memory.
     pub(super) async fn reopen(&self) -> Self {
         let settings = LogSettings { tail_bytes_max: 0, cache_bytes_max: 0, ..LogSettings::default() };
+        self.reopen_with(settings).await
+    }
+
+    pub(super) async fn reopen_with(&self, settings: LogSettings) -> Self {
         self.over(Log::open(self.store.clone(), settings, Seams::simulated(3)).await.unwrap())
     }
 

@@ -13,7 +13,7 @@ const ROWS: i64 = BLOCKS * RECORDS_PER_BLOCK;
 const SLICE_ROWS: i64 = SLICE_BLOCKS * RECORDS_PER_BLOCK;
 
 /// One partition with four slices of ten blocks and ten blocks of tail, a block for each second, read
-/// by a process that keeps nothing in memory.
+/// by an owner that keeps nothing in memory.
 async fn sliced() -> Fixture {
     let written = Fixture::new(1).await;
     for slice in 0..4 {
@@ -21,7 +21,7 @@ async fn sliced() -> Fixture {
         written.compact().await;
     }
     append_ordered(&written, 1, 4 * SLICE_BLOCKS..BLOCKS).await;
-    let fixture = written.read_back().await;
+    let fixture = written.reopen().await;
     let view = fixture.log.snapshot().partition(partition(&fixture)).unwrap();
     assert_eq!((view.slices().len(), view.tail().len()), (4, SLICE_BLOCKS as usize));
     let blocks = view.slices().map(|slice| slice.slice.location().unwrap().block_count());
@@ -161,7 +161,7 @@ async fn a_log_start_inside_of_a_slice_cuts_its_rows_and_nothing_else() {
     written.compact().await;
     let start = 3 * RECORDS_PER_BLOCK + 5;
     written.delete_records(0, start).await;
-    let fixture = written.read_back().await;
+    let fixture = written.reopen().await;
     let work = fixture.work("SELECT count(*) FROM t").await;
     assert_eq!(work.of(ScanCounter::SliceIndexesLoaded), 2, "one for each output partition");
     assert_eq!(work.of(ScanCounter::BlocksRead), 1);

@@ -3,8 +3,6 @@
 
 mod model;
 
-use std::collections::BTreeMap;
-use std::sync::Arc;
 use std::time::Duration;
 
 use bytes::Bytes;
@@ -15,61 +13,25 @@ use crate::format::{
     Records, verify_crc,
 };
 use crate::ids::TopicPartition;
+use crate::log::maintenance::fixture::World;
+use crate::log::tests::{create as create_topic, set_config};
 use crate::log::{
-    AppendError, CreateTopic, EndTransaction, FetchOptions, FirstBatch, Isolation, Log, LogSettings,
-    MaintenanceSettings, PartitionAppend, PartitionView,
+    AppendError, EndTransaction, FetchOptions, FirstBatch, Isolation, Log, PartitionAppend, PartitionView,
 };
-use crate::object::{LogStore, ObjectStoreBackend};
-use crate::seam::Seams;
 
 const T: i64 = 1_767_225_600_000;
 /// Cleans all that may be cleaned, whenever the WAL is compacted.
 const EAGER: [(&str, &str); 2] = [("cleanup.policy", "compact"), ("min.cleanable.dirty.ratio", "0")];
 
-struct World {
-    store: Arc<dyn LogStore>,
-    seams: Seams,
-    settings: LogSettings,
-}
-
-impl World {
-    fn new() -> Self {
-        // Nothing happens by itself, unless a test asks for it.
-        let never = Duration::from_secs(1 << 30);
-        let maintenance = MaintenanceSettings {
-            compaction_interval: never,
-            checkpoint_interval: never,
-            checkpoint_age_max: never,
-            checkpoints_kept: 1,
-            ..MaintenanceSettings::default()
-        };
-        Self {
-            store: Arc::new(ObjectStoreBackend::memory()),
-            seams: Seams::simulated(1),
-            settings: LogSettings { maintenance, tail_bytes_max: 0, ..LogSettings::default() },
-        }
-    }
-
-    async fn open(&self) -> Log {
-        Log::open(self.store.clone(), self.settings.clone(), self.seams.clone()).await.expect("the log opens")
-    }
-
-    async fn contains(&self, needle: &[u8]) -> bool {
-        for object in self.store.list("").await.expect("memory lists") {
-            let bytes = self.store.get(&object.key).await.expect("memory reads");
-            if bytes.windows(needle.len()).any(|window| window == needle) {
-                return true;
-            }
-        }
-        false
-    }
+/// A log that reads everything from the store.
+fn world() -> World {
+    let mut world = World::new();
+    world.settings.tail_bytes_max = 0;
+    world
 }
 
 async fn create(log: &Log, configs: &[(&str, &str)]) -> TopicPartition {
-    let configs: BTreeMap<_, _> =
-        configs.iter().map(|(key, value)| ((*key).to_owned(), (*value).to_owned())).collect();
-    let topic = log.create_topic(CreateTopic { name: "keyed".to_owned(), partitions: 1, configs }).await;
-    TopicPartition::new(topic.expect("the topic is created").id, 0)
+    create_topic(log, "keyed", 1, configs).await
 }
 
 /// A key and a value; no value is a tombstone.
@@ -171,7 +133,7 @@ async fn compact(log: &Log) {
 #[tokio::test(start_paused = true)]
 async fn the_newest_record_of_each_key_stays_at_its_offset() {
     for compression in Compression::ALL {
-        let world = World::new();
+        let world = world();
         let log = world.open().await;
         let id = create(&log, &EAGER).await;
         let options = BatchOptions { compression, ..BatchOptions::default() };
@@ -205,7 +167,7 @@ async fn the_newest_record_of_each_key_stays_at_its_offset() {
 
 #[tokio::test(start_paused = true)]
 async fn a_record_without_a_key_is_refused() {
-    let world = World::new();
+    let world = world();
     let log = world.open().await;
     let id = create(&log, &EAGER).await;
     let mut builder = BatchBuilder::new(BatchOptions::default());
@@ -216,7 +178,7 @@ async fn a_record_without_a_key_is_refused() {
 
 #[tokio::test(start_paused = true)]
 async fn a_tombstone_goes_when_its_time_has_come_and_the_last_batch_keeps_its_place() {
-    let world = World::new();
+    let world = world();
     let log = world.open().await;
     let id = create(&log, &[EAGER[0], EAGER[1], ("delete.retention.ms", "3600000")]).await;
     put(&log, id, &[("a", Some("1")), ("b", Some("1"))]).await;
@@ -248,7 +210,7 @@ async fn a_tombstone_goes_when_its_time_has_come_and_the_last_batch_keeps_its_pl
 
 #[tokio::test(start_paused = true)]
 async fn what_is_not_old_enough_or_not_dirty_enough_waits() {
-    let world = World::new();
+    let world = world();
     let log = world.open().await;
     let id = create(&log, &[EAGER[0], ("min.cleanable.dirty.ratio", "0.6")]).await;
     put(&log, id, &[("a", Some("1"))]).await;
@@ -259,7 +221,7 @@ async fn what_is_not_old_enough_or_not_dirty_enough_waits() {
     compact(&log).await;
     assert_eq!(pairs(&log, id).await.len(), 2, "half of it is dirty");
     let set = async |key: &str, value: &str| {
-        log.set_topic_config(id.topic_id, vec![(key.to_owned(), Some(value.to_owned()))]).await.unwrap();
+        set_config(&log, id.topic_id, key, Some(value)).await.unwrap();
     };
     set("min.compaction.lag.ms", "3600000").await;
     set("min.cleanable.dirty.ratio", "0").await;
@@ -277,7 +239,7 @@ async fn what_is_not_old_enough_or_not_dirty_enough_waits() {
 
 #[tokio::test(start_paused = true)]
 async fn aborted_records_go_and_their_marker_after_them() {
-    let world = World::new();
+    let world = world();
     let log = world.open().await;
     let id = create(&log, &[EAGER[0], EAGER[1], ("delete.retention.ms", "3600000")]).await;
     put(&log, id, &[("a", Some("kept"))]).await;
@@ -307,7 +269,7 @@ async fn aborted_records_go_and_their_marker_after_them() {
 
 #[tokio::test(start_paused = true)]
 async fn more_keys_than_memory_holds_are_cleaned_in_several_goes() {
-    let mut world = World::new();
+    let mut world = world();
     world.settings.maintenance.clean_keys_max = 10;
     let log = world.open().await;
     let id = create(&log, &EAGER).await;
@@ -326,7 +288,7 @@ async fn more_keys_than_memory_holds_are_cleaned_in_several_goes() {
 
 #[tokio::test(start_paused = true)]
 async fn values_that_were_replaced_are_erased_from_every_object() {
-    let world = World::new();
+    let world = world();
     let log = world.open().await;
     let id = create(&log, &EAGER).await;
     put(&log, id, &[("a", Some("secret-a")), ("b", Some("public-b"))]).await;
@@ -345,7 +307,7 @@ async fn values_that_were_replaced_are_erased_from_every_object() {
 
 #[tokio::test(start_paused = true)]
 async fn retention_deletes_from_a_topic_with_both_policies() {
-    let world = World::new();
+    let world = world();
     let log = world.open().await;
     let both = [("cleanup.policy", "compact,delete"), ("retention.ms", "3600000"), EAGER[1]];
     let id = create(&log, &both).await;

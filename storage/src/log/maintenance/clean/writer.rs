@@ -12,7 +12,7 @@ use bytes::{Bytes, BytesMut};
 use super::filter::{Filter, Horizon, Verdict};
 use super::plan::CleanPlan;
 use super::scan::Scanned;
-use crate::format::{BatchHeader, BlockEntry, Slice, split_batches, without_records};
+use crate::format::{BatchHeader, BlockEntry, Slice, split_batches, split_batches_at, without_records};
 use crate::log::maintenance::inputs::{Inputs, SourceBlock, SourceBytes};
 use crate::log::maintenance::rewrite::{Placed, RewriteError};
 use crate::log::maintenance::run::Input;
@@ -191,7 +191,7 @@ impl CleanWriter {
         cleaning: &mut Cleaning<'_, '_>,
         output: &mut Output,
     ) -> Result<(), RewriteError> {
-        let (front, rest) = split_at(bytes, cleaning.end);
+        let (front, rest) = split_batches_at(bytes, cleaning.end);
         if !front.is_empty() {
             match cleaning.clean(entry, &front, output) {
                 Some(left) if left.is_empty() => {}
@@ -308,19 +308,6 @@ impl Cleaning<'_, '_> {
         }
         Some(left.freeze())
     }
-}
-
-/// Splits a block before the first batch that is not below an offset.
-fn split_at(bytes: Bytes, offset: i64) -> (Bytes, Bytes) {
-    let mut front = 0;
-    for batch in split_batches(bytes.clone()) {
-        match batch {
-            Ok((header, batch)) if header.base_offset < offset => front += batch.len(),
-            Ok(_) => return (bytes.slice(..front), bytes.slice(front..)),
-            Err(_) => break,
-        }
-    }
-    (bytes, Bytes::new())
 }
 
 fn class_of(slice: &Slice, cleaned_offset: i64, now_ms: i64) -> Class {

@@ -1,6 +1,8 @@
 //! Random keys, values, tombstones and transactions, with trims and restarts between, against a map
 //! from each key to its newest committed record.
 
+use std::collections::BTreeMap;
+
 use proptest::collection::vec;
 use proptest::prelude::*;
 
@@ -150,7 +152,7 @@ impl Run {
 }
 
 async fn run(steps: Vec<Step>, keys_max: usize) {
-    let mut world = World::new();
+    let mut world = world();
     world.settings.maintenance.clean_keys_max = keys_max;
     let log = world.open().await;
     let id = create(&log, &EAGER).await;
@@ -167,8 +169,9 @@ async fn run(steps: Vec<Step>, keys_max: usize) {
     run.step(&Step::Reopen).await;
     run.check_cleaned().await;
     run.log.close().await;
-    let World { store, settings, seams } = &run.world;
-    let report = verify(store, settings, seams, &mut |_| {}).await.expect("the store can be read");
+    let World { settings, seams, .. } = &run.world;
+    let report = verify(&run.world.store(), settings, seams, &mut |_| {}).await;
+    let report = report.expect("the store can be read");
     assert!(report.is_clean(), "{report:?}");
 }
 
