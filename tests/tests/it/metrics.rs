@@ -74,8 +74,8 @@ fn shown(text: &str) -> BTreeMap<String, Metric> {
     for line in text.lines().filter(|line| line.starts_with("strandline_")) {
         let (sample, _) = line.rsplit_once(' ').expect("a sample has a value");
         let (name, labels) = sample.trim_end_matches('}').split_once('{').unwrap_or((sample, ""));
-        let parts = ["_bucket", "_sum", "_count"].iter().filter_map(|part| name.strip_suffix(part));
-        let base = parts.into_iter().find(|base| metrics.contains_key(*base)).unwrap_or(name);
+        let mut parts = ["_bucket", "_sum", "_count"].iter().filter_map(|part| name.strip_suffix(part));
+        let base = parts.find(|base| metrics.contains_key(*base)).unwrap_or(name);
         let names = labels.split(',').filter_map(|label| label.split_once('=')).map(|(name, _)| name);
         let names = names.filter(|name| *name != "le").map(str::to_owned);
         metrics.entry(base.to_owned()).or_default().labels.extend(names);
