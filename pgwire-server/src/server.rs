@@ -173,6 +173,7 @@ where
     let mut reader = FrameReader::new(Transport::Plain(stream), shared.settings.message_bytes_max);
     let receiving = startup::receive(&mut reader, shared.settings.tls.as_ref(), &shared.registry);
     let received = starting(&shared, timeout.as_mut(), receiving).await;
+    let origin = Origin { host: &host, is_encrypted: reader.io_mut().is_encrypted() };
     let (mut reader, writer) = reader.map(tokio::io::split);
     let mut output = Output::new(writer);
     let request = match received {
@@ -180,7 +181,7 @@ where
         Ok(None) => return farewell(reader, output, &shared).await,
         Err(ended) => return refuse(reader, output, ended, &shared).await,
     };
-    let letting_in = let_in(&mut reader, &mut output, (request, &host), &shared);
+    let letting_in = let_in(&mut reader, &mut output, (request, origin), &shared);
     let admitted = match starting(&shared, timeout.as_mut(), letting_in).await {
         Ok(admitted) => admitted,
         Err(ended) => return refuse(reader, output, ended, &shared).await,
@@ -202,12 +203,19 @@ where
     }
 }
 
+/// Where a client comes from, and how.
+#[derive(Clone, Copy, Debug)]
+struct Origin<'a> {
+    host: &'a str,
+    is_encrypted: bool,
+}
+
 /// Answers a request for a session up to where the client is let in; gives the minor version of the
 /// protocol, and what the session is to be.
 async fn let_in<R, W>(
     reader: &mut FrameReader<R>,
     output: &mut Output<W>,
-    (request, host): (startup::StartupRequest, &str),
+    (request, origin): (startup::StartupRequest, Origin<'_>),
     shared: &Shared,
 ) -> Result<(u32, SessionOptions), Ended>
 where
@@ -216,9 +224,17 @@ where
 {
     let minor_version = startup::negotiate(&request, output);
     let options = startup::session_options(request.parameters).map_err(Ended::Fatal)?;
+    let Origin { host, is_encrypted } = origin;
     let claimed = Claimed { user: &options.user, host };
-    let permissions = shared.authenticator.authenticate(reader, output, claimed).await?;
-    Ok((minor_version, SessionOptions { permissions, ..options }))
+    match shared.authenticator.authenticate(reader, output, claimed).await {
+        Ok(permissions) => Ok((minor_version, SessionOptions { is_encrypted, permissions, ..options })),
+        Err(refused) => {
+            if matches!(refused, Ended::Fatal(_)) {
+                shared.engine.clock().sleep(shared.settings.failed_authentication_delay).await;
+            }
+            Err(refused)
+        }
+    }
 }
 
 /// Does a part of the startup, within the time that all of it has.

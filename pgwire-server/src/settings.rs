@@ -54,6 +54,8 @@ pub struct PgSettings {
     pub message_bytes_max: usize,
     /// From the accepted socket to the end of the startup exchange.
     pub startup_timeout: Duration,
+    /// How long a client waits to hear that it did not prove who it is, so that guessing is slow.
+    pub failed_authentication_delay: Duration,
     pub prepared_statements_max: usize,
     pub portals_max: usize,
     /// How long sessions may take to end after shutdown was asked for.
@@ -68,6 +70,7 @@ impl Default for PgSettings {
             tls: None,
             message_bytes_max: 64 * 1024 * 1024,
             startup_timeout: Duration::from_secs(60),
+            failed_authentication_delay: Duration::from_millis(100),
             prepared_statements_max: 10_000,
             portals_max: 1_000,
             drain_timeout: Duration::from_secs(5),

@@ -74,7 +74,7 @@ pub struct KafkaConfig {
     pub plain_without_tls: bool,
     /// Clients have to prove again who they are before this time is over; 0 = never.
     pub reauthentication: HumanDuration,
-    /// How long a client waits to hear that it could not prove who it is.
+    /// How long a client, also one of the Postgres port, waits to hear that it did not prove who it is.
     pub failed_authentication_delay: HumanDuration,
     pub auto_create_topics: bool,
     pub default_partitions: i32,

@@ -21,6 +21,7 @@ pub fn pg_settings(config: &Config, tls: Option<&ServerTls>) -> PgSettings {
         connections_max: config.pg.connections_max,
         authentication: authorizer.map_or(Authentication::Any, Authentication::Required),
         tls,
+        failed_authentication_delay: config.kafka.failed_authentication_delay.0,
         ..PgSettings::default()
     }
 }

@@ -42,6 +42,8 @@ pub struct SessionOptions {
     pub settings: Vec<(String, String)>,
     /// What `pg_backend_pid()` answers.
     pub process_id: i32,
+    /// What `SHOW ssl` answers.
+    pub is_encrypted: bool,
     pub permissions: Permissions,
 }
 

@@ -128,7 +128,7 @@ pub static SETTINGS: &[SettingSpec] = &[
     ),
     spec("server_version_num", "160006", SettingKind::ReadOnly, "the same as a number"),
     spec("session_authorization", "", SettingKind::ReadOnly, "the user of the session"),
-    spec("ssl", "off", SettingKind::ReadOnly, "whether connections are encrypted"),
+    spec("ssl", "off", SettingKind::ReadOnly, "whether this connection is encrypted"),
     spec(
         "standard_conforming_strings",
         "on",

@@ -35,7 +35,8 @@ impl SessionCore {
         // Settings count milliseconds in 31 bits, as PostgreSQL does: about 25 days.
         let timeout =
             format!("{}ms", engine.settings.statement_timeout_ms.min(u64::from(i32::MAX.unsigned_abs())));
-        let fixed = [("session_authorization", options.user.clone())];
+        let ssl = if options.is_encrypted { "on" } else { "off" };
+        let fixed = [("session_authorization", options.user.clone()), ("ssl", ssl.to_owned())];
         let mut start = vec![
             ("application_name".to_owned(), options.application_name),
             ("statement_timeout".to_owned(), timeout),

@@ -133,6 +133,7 @@ pub fn options(settings: &[(&str, &str)]) -> SessionOptions {
         application_name: "tests".to_owned(),
         settings: settings.iter().map(|(name, value)| ((*name).to_owned(), (*value).to_owned())).collect(),
         process_id: 7,
+        is_encrypted: false,
         permissions: Permissions::All,
     }
 }

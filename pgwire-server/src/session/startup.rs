@@ -207,8 +207,9 @@ pub(crate) fn session_options(parameters: Vec<(String, String)>) -> Result<Sessi
         database: String::new(),
         application_name: String::new(),
         settings: Vec::new(),
-        // Both follow when the client is let in.
+        // These follow when the client is let in.
         process_id: 0,
+        is_encrypted: false,
         permissions: Permissions::All,
     };
     let mut database = None;

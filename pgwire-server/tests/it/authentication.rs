@@ -1,6 +1,7 @@
 //! Who is let in, and what each may do then.
 
 use std::sync::Arc;
+use std::time::Duration;
 
 use strandline_pgwire_server::{Authentication, PgSettings};
 use strandline_storage::access::{AccessChange, Authorizer, Operation};
@@ -60,6 +61,25 @@ async fn a_wrong_password_and_a_user_that_does_not_exist_are_refused_alike() {
     let salt = |challenge: &str| challenge.split(',').nth(1).unwrap().to_owned();
     let again = challenge(&server, "nobody").await;
     assert_eq!(salt(&challenges[1]), salt(&again), "the salt of a user stays");
+}
+
+#[tokio::test]
+async fn who_did_not_prove_to_be_a_user_hears_so_later() {
+    let delay = Duration::from_millis(300);
+    let server = Server::start_with(PgSettings { failed_authentication_delay: delay, ..required() }).await;
+    server.user("alice", "wonder").await;
+    let clock = server.clock();
+    for login in ["user=alice password=wrong", "user=nobody password=wonder"] {
+        let began = clock.monotonic();
+        let refused = server.try_connect(login).await.unwrap_err();
+        assert!(clock.monotonic() - began >= delay, "{login}");
+        assert_eq!(code(&refused), "28P01");
+    }
+    let mut raw = asked(&server, "alice").await;
+    let began = clock.monotonic();
+    raw.send(&initial_response("PLAIN", "\0alice\0wonder")).await;
+    assert_eq!(raw.until_closed().await[0].field(b'C'), "08P01");
+    assert!(clock.monotonic() - began >= delay, "whatever is wrong, it takes as long");
 }
 
 /// A connection that was asked for a proof.

@@ -80,6 +80,21 @@ async fn a_session_is_encrypted_when_the_client_asks_for_it() {
 }
 
 #[tokio::test]
+async fn a_session_knows_whether_it_is_encrypted() {
+    let server = Server::start_with(settings(TlsMode::Optional)).await;
+    let encrypted = [
+        session(asked_for(&server).await).await,
+        session(begun_at_once(&server, &[TLS_PROTOCOL]).await).await,
+    ];
+    for client in encrypted {
+        assert_eq!(rows(&client, "SHOW ssl").await, [["on"]]);
+        bounded(client.simple_query("RESET ALL")).await.unwrap();
+        assert_eq!(rows(&client, "SELECT current_setting('ssl')").await, [["on"]]);
+    }
+    assert_eq!(rows(&server.connect().await, "SHOW ssl").await, [["off"]]);
+}
+
+#[tokio::test]
 async fn a_session_is_encrypted_when_the_client_begins_with_the_handshake() {
     let server = Server::start_with(settings(TlsMode::Required)).await;
     let client = session(begun_at_once(&server, &[TLS_PROTOCOL]).await).await;

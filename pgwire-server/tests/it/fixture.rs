@@ -15,7 +15,7 @@ use strandline_storage::format::record_batch::{BatchBuilder, BatchOptions, Heade
 use strandline_storage::ids::TopicPartition;
 use strandline_storage::log::{CreateTopic, Log, LogSettings, PartitionAppend};
 use strandline_storage::object::ObjectStoreBackend;
-use strandline_storage::seam::Seams;
+use strandline_storage::seam::{Clock, Seams};
 use tokio::net::TcpListener;
 use tokio::sync::watch;
 use tokio::task::JoinHandle;
@@ -53,6 +53,10 @@ impl Server {
         let (stop, stopped) = watch::channel(false);
         let serving = tokio::spawn(serve(listener, engine.clone(), settings, stopped));
         Self { address, log, engine, stop, serving }
+    }
+
+    pub fn clock(&self) -> Arc<dyn Clock> {
+        self.log.seams().clock.clone()
     }
 
     /// Three JSON records, a second apart.
