@@ -9,11 +9,13 @@
 mod bucket;
 mod compaction;
 mod consumer;
+mod crowd;
 mod fetch;
 mod generator;
 mod idle;
 mod measure;
 mod memory;
+mod partitions;
 mod place;
 mod process;
 mod produce;
@@ -49,6 +51,7 @@ enum Command {
     Steady(steady::SteadyArgs),
     Memory(memory::MemoryArgs),
     Idle(idle::IdleArgs),
+    Partitions(partitions::PartitionsArgs),
 }
 
 fn main() -> Result<()> {
@@ -69,5 +72,6 @@ async fn run(command: Command) -> Result<Value> {
         Command::Steady(args) => steady::run(&args).await,
         Command::Memory(args) => memory::run(&args).await,
         Command::Idle(args) => idle::run(&args).await,
+        Command::Partitions(args) => partitions::run(&args).await,
     }
 }

@@ -12,6 +12,8 @@ use strandline_storage::seam::{Clock, SystemClock};
 use tokio::io::{AsyncBufReadExt, BufReader, Lines};
 use tokio::process::{Child, ChildStdout, Command};
 
+use crate::crowd::Ports;
+
 /// How the first line begins that a server prints when its ports answer.
 const READY: &str = "strandline is ready";
 const START_TIMEOUT: Duration = Duration::from_secs(60);
@@ -25,6 +27,7 @@ pub struct ServerProcess {
     child: Child,
     pid: u32,
     pub kafka: SocketAddr,
+    postgres: SocketAddr,
     http: SocketAddr,
     /// Kept to the end: a server that prints into a closed pipe is not itself.
     _output: Lines<BufReader<ChildStdout>>,
@@ -50,8 +53,13 @@ impl ServerProcess {
             }
         };
         let pid = child.id().context("the server ended")?;
-        let (kafka, http) = (address(&line, "Kafka on ")?, address(&line, "HTTP on ")?);
-        Ok(Self { child, pid, kafka, http, _output: output })
+        let kafka = address(&line, "Kafka on ")?;
+        let (postgres, http) = (address(&line, "Postgres on ")?, address(&line, "HTTP on ")?);
+        Ok(Self { child, pid, kafka, postgres, http, _output: output })
+    }
+
+    pub fn ports(&self) -> Ports {
+        Ports { kafka: self.kafka, postgres: self.postgres }
     }
 
     pub async fn kill(&mut self) -> Result<()> {

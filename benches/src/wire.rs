@@ -69,6 +69,32 @@ impl Connection {
         self.socket.write_all(bytes).context("sending a request")
     }
 
+    /// Sends a request, and gives its correlation id with the frame of its answer, which is not decoded.
+    pub fn exchange<R>(&mut self, version: i16, request: &R) -> Result<(i32, Bytes)>
+    where
+        R: Request + Encodable + HeaderVersion,
+    {
+        self.ask(version, request)?;
+        self.answer()
+    }
+
+    /// Sends a request.
+    pub fn ask<R>(&mut self, version: i16, request: &R) -> Result<()>
+    where
+        R: Request + Encodable + HeaderVersion,
+    {
+        self.correlation_id += 1;
+        let frame = encode(version, self.correlation_id, request)?;
+        self.send(&frame)
+    }
+
+    /// The frame of the answer to the last request, with the correlation id of that.
+    pub fn answer(&mut self) -> Result<(i32, Bytes)> {
+        let mut answer = Vec::new();
+        read_frame(&mut self.socket, &mut answer)?;
+        Ok((self.correlation_id, answer.into()))
+    }
+
     /// Sends a request, waits for its answer, and passes it to `read`.
     pub fn call<R, T>(
         &mut self,

@@ -6,7 +6,8 @@
 //! the end of a connection is the end of everything that it began. What was given to the log stays
 //! with the log.
 //!
-//! Invariant: a connection holds at most `in_flight_max` requests and one large answer.
+//! Invariant: a connection holds at most `in_flight_max` requests, one answer to Fetch and one that describes much.
+//! What large requests take, also when they are decoded, comes from the budget of all.
 
 use std::net::SocketAddr;
 use std::sync::Arc;
@@ -33,6 +34,9 @@ use crate::listener::ListenerSettings;
 use crate::memory::Memory;
 use crate::telemetry;
 use crate::tls::{self, TlsError};
+
+/// A request that takes no more than this when it is decoded holds no memory of the budget for it.
+const UNCOUNTED_BYTES_MAX: usize = 64 * 1024;
 
 /// Why a connection ended, other than by its client's wish.
 #[derive(Debug, Error)]
@@ -283,7 +287,7 @@ impl Reader {
         &mut self,
         mut frame: Bytes,
         in_flight: OwnedSemaphorePermit,
-        memory: Memory,
+        mut memory: Memory,
     ) -> Result<Begun, ConnectionError> {
         let began = self.gateway.clock().monotonic();
         let head = RequestHead::take_from(&mut frame).map_err(ConnectionError::Head)?;
@@ -301,8 +305,11 @@ impl Reader {
                 reply.into_running(&self.gateway)
             }
             (Passage::Request, Served::Yes) => {
-                let begin = api.begin(context.clone(), frame).map_err(|error| failed(error.into()))?;
-                (begin.await.map_err(failed)?, None)
+                let decoded_bytes = api.check(version, &frame).map_err(|error| failed(error.into()))?;
+                if decoded_bytes > UNCOUNTED_BYTES_MAX {
+                    memory.grow(decoded_bytes).await;
+                }
+                ((api.begin)(context.clone(), frame).await.map_err(failed)?, None)
             }
             (Passage::Request, Served::VersionTooHigh) => {
                 let answer = api::unsupported_version_answer(&context);
@@ -345,6 +352,7 @@ pub(crate) fn find(head: &RequestHead) -> Result<(&'static Api, Served), Connect
 struct Turns {
     group: Option<oneshot::Receiver<()>>,
     fetch: Option<oneshot::Receiver<()>>,
+    describe: Option<oneshot::Receiver<()>>,
 }
 
 impl Turns {
@@ -353,6 +361,7 @@ impl Turns {
             Turn::Any => return (running, None),
             Turn::Group => &mut self.group,
             Turn::Fetch => &mut self.fetch,
+            Turn::Describe => &mut self.describe,
         };
         let (sender, receiver) = oneshot::channel();
         let Some(before) = last.replace(receiver) else { return (running, Some(sender)) };

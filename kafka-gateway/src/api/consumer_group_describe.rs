@@ -18,6 +18,7 @@ use kafka_protocol::messages::{
 use strandline_storage::log::Snapshot;
 
 use super::group_requests::{AskedOperations, authorized_operations, text};
+use super::once_each;
 use crate::authorize::{Operation, Resource};
 use crate::context::Context;
 use crate::error_code::ErrorCode;
@@ -33,7 +34,7 @@ pub(super) async fn answer(
 ) -> ConsumerGroupDescribeResponse {
     let asked = AskedOperations::from(request.include_authorized_operations);
     let snapshot = context.log().snapshot();
-    let groups = request.group_ids.into_iter().map(|id| describe(&context, &snapshot, id, asked));
+    let groups = once_each(request.group_ids).map(|id| describe(&context, &snapshot, id, asked));
     ConsumerGroupDescribeResponse::default().with_groups(groups.collect())
 }
 

@@ -3,6 +3,7 @@
 //! # Behavior
 //! - Metadata and assignments are shown while the group is stable.
 //! - A group that does not exist, and one of the consumer protocol, is "Dead".
+//! - A group is described once, however often it is named.
 //!
 //! # Version notes
 //! - 3: the operations that the client may do. 4: instance ids.
@@ -12,6 +13,7 @@ use kafka_protocol::messages::describe_groups_response::{DescribedGroup, Describ
 use kafka_protocol::messages::{DescribeGroupsRequest, DescribeGroupsResponse, GroupId};
 
 use super::group_requests::{AskedOperations, authorized_operations, text};
+use super::once_each;
 use crate::authorize::{Operation, Resource};
 use crate::context::Context;
 use crate::error_code::{ErrorCode, NONE};
@@ -25,7 +27,7 @@ const DEAD: &str = "Dead";
 
 pub(super) async fn answer(context: Context, request: DescribeGroupsRequest) -> DescribeGroupsResponse {
     let asked = AskedOperations::from(request.include_authorized_operations);
-    let groups = request.groups.into_iter().map(|group_id| describe(&context, group_id, asked));
+    let groups = once_each(request.groups).map(|group_id| describe(&context, group_id, asked));
     DescribeGroupsResponse::default().with_groups(groups.collect())
 }
 

@@ -3,6 +3,9 @@
 //! # Behavior
 //! - A producer is remembered until it was silent for the time after which it expires.
 //! - The start of its transaction is -1 when it has none open.
+//! - A partition is described once, however often it is named.
+
+use std::collections::BTreeSet;
 
 use kafka_protocol::messages::describe_producers_response::{
     PartitionResponse, ProducerState, TopicResponse,
@@ -19,8 +22,11 @@ const NO_TRANSACTION: i64 = -1;
 
 pub(super) async fn answer(context: Context, request: DescribeProducersRequest) -> DescribeProducersResponse {
     let snapshot = context.log().snapshot();
+    let mut seen = BTreeSet::new();
     let topics = request.topics.into_iter().map(|topic| {
-        let partitions = topic.partition_indexes.iter().map(|index| {
+        let indexes = topic.partition_indexes.iter();
+        let once = indexes.filter(|index| seen.insert((topic.name.clone(), **index)));
+        let partitions = once.map(|index| {
             let response = PartitionResponse::default().with_partition_index(*index).with_error_message(None);
             match describe(&context, &snapshot, &topic.name, *index) {
                 Ok(producers) => response.with_active_producers(producers),

@@ -17,6 +17,7 @@ use kafka_protocol::protocol::StrBytes;
 use strandline_storage::format::TransactionalId;
 use strandline_storage::log::Snapshot;
 
+use super::once_each;
 use crate::authorize::{Operation, Resource};
 use crate::context::Context;
 use crate::error_code::ErrorCode;
@@ -28,7 +29,7 @@ pub(super) async fn answer(
     request: DescribeTransactionsRequest,
 ) -> DescribeTransactionsResponse {
     let snapshot = context.log().snapshot();
-    let states = request.transactional_ids.into_iter().map(|name| describe(&context, &snapshot, name));
+    let states = once_each(request.transactional_ids).map(|name| describe(&context, &snapshot, name));
     DescribeTransactionsResponse::default().with_transaction_states(states.collect())
 }
 

@@ -329,7 +329,8 @@ async fn read_partition(
     answer.diverging = plan.diverging;
     let first_batch = if bytes == 0 { FirstBatch::Whole } else { FirstBatch::WithinLimit };
     let bytes_max = plan.bytes_max.min(limit.saturating_sub(bytes));
-    if plan.diverging.is_some() || plan.bytes_upper_bound == 0 {
+    let is_full = bytes > 0 && bytes_max == 0;
+    if plan.diverging.is_some() || plan.bytes_upper_bound == 0 || is_full {
         return answer.with_isolation(isolation, Vec::new());
     }
     let options = FetchOptions { from: plan.from, bytes_max, isolation, first_batch };

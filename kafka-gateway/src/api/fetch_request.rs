@@ -1,5 +1,8 @@
 //! What a Fetch request asks for, in whatever version it came. Pure.
 
+use std::collections::BTreeMap;
+use std::collections::btree_map::Entry;
+
 use kafka_protocol::messages::fetch_request::FetchPartition;
 use kafka_protocol::messages::{FetchRequest, TopicName};
 use kafka_protocol::protocol::StrBytes;
@@ -35,9 +38,25 @@ pub(super) fn take_session_request(request: FetchRequest, version: i16) -> Sessi
         id: if has_sessions { request.session_id } else { NO_SESSION },
         epoch: if has_sessions { request.session_epoch } else { FINAL_EPOCH },
         naming,
-        items: items.collect(),
+        items: once_each(items),
         forgotten: forgotten.collect(),
     }
+}
+
+/// Each partition once, where it is named first, with what is said of it last (Kafka's `FetchRequest.fetchData`).
+fn once_each(items: impl Iterator<Item = Item>) -> Vec<Item> {
+    let mut places = BTreeMap::new();
+    let mut once: Vec<Item> = Vec::new();
+    for item in items {
+        match places.entry(item.key.clone()) {
+            Entry::Vacant(place) => {
+                place.insert(once.len());
+                once.push(item);
+            }
+            Entry::Occupied(place) => once[*place.get()] = item,
+        }
+    }
+    once
 }
 
 fn topic_key(naming: Naming, name: TopicName, id: Uuid) -> TopicKey {

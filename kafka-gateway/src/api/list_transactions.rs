@@ -9,6 +9,8 @@
 //! - 2: only transactional ids that match a regular expression as a whole. One that is none is
 //!   INVALID_REGULAR_EXPRESSION.
 
+use std::collections::BTreeSet;
+
 use kafka_protocol::messages::list_transactions_response::TransactionState as Listed;
 use kafka_protocol::messages::{
     ListTransactionsRequest, ListTransactionsResponse, TransactionalId as WireName,
@@ -26,8 +28,8 @@ const DURATION_SINCE: i16 = 1;
 
 /// What a transactional id has to be to be listed.
 struct Filter {
-    states: Vec<TransactionState>,
-    producer_ids: Vec<i64>,
+    states: BTreeSet<TransactionState>,
+    producer_ids: BTreeSet<i64>,
     /// Transactions that began before it.
     began_before_ms: Option<i64>,
     names: Option<Regex>,

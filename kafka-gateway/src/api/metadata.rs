@@ -30,6 +30,7 @@ use kafka_protocol::messages::{MetadataRequest, MetadataResponse, TopicName};
 use kafka_protocol::protocol::StrBytes;
 use strandline_storage::ids::{TopicId, TopicPartition};
 use strandline_storage::log::{CreateTopic, CreateTopicError, Snapshot, Topic, topic_name};
+use uuid::Uuid;
 
 use crate::authorize::{Operation, Resource};
 use crate::context::Context;
@@ -94,9 +95,12 @@ fn add_operations(context: &Context, topic: &mut MetadataResponseTopic) {
 fn named_topics(context: &Context, request: &MetadataRequest) -> Option<Vec<MetadataRequestTopic>> {
     let mut named = request.topics.clone()?;
     let all = context.version == 0 && named.is_empty();
-    // A topic is described once, however often it is named.
+    // A topic is described once, however often it is named, and whatever stands beside what is looked at.
     let mut seen = BTreeSet::new();
-    named.retain(|topic| seen.insert((topic.topic_id, topic.name.clone())));
+    named.retain(|topic| match is_by_id(context, topic) {
+        true => seen.insert((topic.topic_id, None)),
+        false => seen.insert((Uuid::nil(), topic.name.clone())),
+    });
     (!all).then_some(named)
 }
 

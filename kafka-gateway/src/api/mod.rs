@@ -55,7 +55,7 @@ mod txn_offset_commit;
 mod user_scram_credentials;
 mod write_txn_markers;
 
-use std::collections::VecDeque;
+use std::collections::{BTreeSet, VecDeque};
 use std::io::IoSlice;
 
 use bytes::{Buf, Bytes, BytesMut};
@@ -73,6 +73,9 @@ use crate::guard::shape::Field;
 use crate::guard::{self, Encoding, MalformedRequest};
 use crate::memory::Memory;
 
+/// What an array element takes, about, in a request that was decoded and in what is made of it.
+const ELEMENT_BYTES: usize = 200;
+
 /// One API that is served.
 pub(crate) struct Api {
     pub(crate) key: ApiKey,
@@ -86,6 +89,7 @@ pub(crate) struct Api {
     pub(crate) advertised_min: i16,
     pub(crate) shape: &'static [Field],
     pub(crate) turn: Turn,
+    /// For bodies that were checked.
     pub(crate) begin: fn(Context, Bytes) -> Begin,
 }
 
@@ -98,11 +102,10 @@ impl Api {
         if self.key.response_header_version(version) >= 1 { Encoding::Flexible } else { Encoding::Classic }
     }
 
-    /// Checks the shape of a request's body, and begins the request.
-    pub(crate) fn begin(&self, context: Context, body: Bytes) -> Result<Begin, MalformedRequest> {
-        let version = context.version;
-        guard::check(self.shape, version, self.request_encoding(version), &body)?;
-        Ok((self.begin)(context, body))
+    /// Checks the shape of a request's body, and says what it takes in memory when it is decoded, beside the body.
+    pub(crate) fn check(&self, version: i16, body: &[u8]) -> Result<usize, MalformedRequest> {
+        let elements = guard::check(self.shape, version, self.request_encoding(version), body)?;
+        Ok(elements * ELEMENT_BYTES)
     }
 }
 
@@ -115,6 +118,8 @@ pub(crate) enum Turn {
     Group,
     /// The same, so that a connection holds one large answer at a time.
     Fetch,
+    /// The same, for what is answered with much more than was asked.
+    Describe,
 }
 
 /// The first part of a request, which ends before the next request of the connection begins, and
@@ -186,6 +191,13 @@ where
         async move { encode(&handled.await, version) }.boxed()
     });
     ready(begun).boxed()
+}
+
+/// The first mention of each: what is named a million times in a small request would otherwise be described a
+/// million times.
+fn once_each<T: Clone + Ord>(named: Vec<T>) -> impl Iterator<Item = T> {
+    let mut seen = BTreeSet::new();
+    named.into_iter().filter(move |one| seen.insert(one.clone()))
 }
 
 impl Buf for Body {

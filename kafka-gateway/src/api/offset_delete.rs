@@ -6,6 +6,8 @@
 //! - A group that has members and is not one of consumers is NON_EMPTY_GROUP, one that does not exist
 //!   GROUP_ID_NOT_FOUND; both are the error of the whole answer.
 
+use std::collections::BTreeSet;
+
 use kafka_protocol::messages::offset_delete_request::OffsetDeleteRequestTopic;
 use kafka_protocol::messages::offset_delete_response::{
     OffsetDeleteResponsePartition, OffsetDeleteResponseTopic,
@@ -30,11 +32,17 @@ async fn delete(
     request: &OffsetDeleteRequest,
 ) -> Result<Vec<OffsetDeleteResponseTopic>, ErrorCode> {
     context.authorize(Operation::Delete, Resource::Group(&request.group_id))?;
-    let names: Vec<&str> = request.topics.iter().map(|topic| topic.name.as_str()).collect();
-    let uses = context.gateway.groups.uses(&request.group_id, &names)?;
     let snapshot = context.log().snapshot();
+    // Only topics that are there, each once: looking for one goes through all members.
+    let names = request.topics.iter().map(|topic| topic.name.as_str());
+    let names: BTreeSet<&str> = names.filter(|name| snapshot.topic(name).is_some()).collect();
+    let names: Vec<&str> = names.into_iter().collect();
+    let uses = context.gateway.groups.uses(&request.group_id, &names)?;
+    let used = names.into_iter().zip(uses).filter(|(_, is_used)| *is_used).map(|(name, _)| name);
+    let used: BTreeSet<&str> = used.collect();
     let mut deleted = Vec::new();
-    let topics = request.topics.iter().zip(uses).map(|(topic, is_used)| {
+    let topics = request.topics.iter().map(|topic| {
+        let is_used = used.contains(topic.name.as_str());
         let check = if is_used { Err(ErrorCode::GroupSubscribedToTopic) } else { Ok(()) };
         delete_topic(context, &snapshot, topic, check, &mut deleted)
     });

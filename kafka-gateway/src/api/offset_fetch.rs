@@ -11,7 +11,7 @@
 //! - 8: several groups at once. 9: member id and epoch of the consumer protocol (KIP-848): a member that
 //!   the group does not have is UNKNOWN_MEMBER_ID, another epoch than its current one STALE_MEMBER_EPOCH.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 
 use kafka_protocol::messages::offset_fetch_request::{OffsetFetchRequestGroup, OffsetFetchRequestTopics};
 use kafka_protocol::messages::offset_fetch_response::{
@@ -30,27 +30,44 @@ use crate::group::coordinator::Request;
 
 const MANY_GROUPS_SINCE: i16 = 8;
 const LEADER_EPOCH_SINCE: i16 = 5;
-/// Once an answer has more partitions than this, no more groups are added to it.
-const ANSWERED_PARTITIONS_MAX: usize = 1_000_000;
+/// Once an answer is larger than this, no more groups are added to it.
+const ANSWERED_BYTES_MAX: usize = 64 * 1024 * 1024;
+/// What an offset takes in an answer, about, beside its metadata.
+const OFFSET_BYTES: usize = 64;
 const NO_OFFSET: i64 = -1;
 const NO_EPOCH: i32 = -1;
 
-pub(super) async fn answer(context: Context, request: OffsetFetchRequest) -> OffsetFetchResponse {
+pub(super) async fn answer(context: Context, mut request: OffsetFetchRequest) -> OffsetFetchResponse {
     let snapshot = context.log().snapshot();
     let require_stable = request.require_stable;
     if context.version >= MANY_GROUPS_SINCE {
+        name_once(&mut request.groups);
         let mut groups = answer_groups(&context, &snapshot, &request.groups).await;
         if require_stable {
             groups.iter_mut().for_each(|group| mark_unstable(&context, &snapshot, group));
         }
         return OffsetFetchResponse::default().with_groups(groups);
     }
-    let mut answered = answer_group(&context, &snapshot, &as_group(request)).await;
+    let mut group = [as_group(request)];
+    name_once(&mut group);
+    let mut answered = answer_group(&context, &snapshot, &group[0]).await;
     if require_stable {
         mark_unstable(&context, &snapshot, &mut answered);
     }
     let topics = answered.topics.into_iter().map(|topic| as_single(&context, topic));
     OffsetFetchResponse::default().with_error_code(answered.error_code).with_topics(topics.collect())
+}
+
+/// Leaves the first mention of each partition of a group: one that is named often would otherwise be answered,
+/// with the metadata of its offset, as often.
+fn name_once(groups: &mut [OffsetFetchRequestGroup]) {
+    let mut seen = BTreeSet::new();
+    for group in groups {
+        for topic in group.topics.iter_mut().flatten() {
+            let (group, name) = (&group.group_id, &topic.name);
+            topic.partition_indexes.retain(|index| seen.insert((group.clone(), name.clone(), *index)));
+        }
+    }
 }
 
 /// Withholds the offsets that an open transaction may still replace.
@@ -106,16 +123,19 @@ async fn answer_groups(
     snapshot: &Snapshot,
     groups: &[OffsetFetchRequestGroup],
 ) -> Vec<OffsetFetchResponseGroup> {
-    let mut partitions = 0;
+    let mut bytes = 0;
     let mut answers = Vec::new();
     for group in groups {
-        if partitions > ANSWERED_PARTITIONS_MAX {
+        if bytes > ANSWERED_BYTES_MAX {
             let response = OffsetFetchResponseGroup::default().with_group_id(group.group_id.clone());
             answers.push(response.with_error_code(context.code(ErrorCode::InvalidRequest)));
             continue;
         }
         let answer = answer_group(context, snapshot, group).await;
-        partitions += answer.topics.iter().map(|topic| topic.partitions.len()).sum::<usize>();
+        let partitions = answer.topics.iter().flat_map(|topic| &topic.partitions);
+        bytes += partitions
+            .map(|one| OFFSET_BYTES + one.metadata.as_ref().map_or(0, |text| text.len()))
+            .sum::<usize>();
         answers.push(answer);
     }
     answers

@@ -57,7 +57,7 @@ pub(crate) const TABLE: &[Api] = &[
         version_max: 13,
         advertised_min: 0,
         shape: shape::METADATA,
-        turn: Turn::Any,
+        turn: Turn::Describe,
         begin: |context, body| answer_with(context, body, metadata::answer),
     },
     Api {
@@ -137,7 +137,7 @@ pub(crate) const TABLE: &[Api] = &[
         version_max: 6,
         advertised_min: 0,
         shape: shape::DESCRIBE_GROUPS,
-        turn: Turn::Any,
+        turn: Turn::Describe,
         begin: |context, body| answer_with(context, body, describe_groups::answer),
     },
     Api {
@@ -147,7 +147,7 @@ pub(crate) const TABLE: &[Api] = &[
         version_max: 5,
         advertised_min: 0,
         shape: shape::LIST_GROUPS,
-        turn: Turn::Any,
+        turn: Turn::Describe,
         begin: |context, body| answer_with(context, body, list_groups::answer),
     },
     Api {
@@ -177,7 +177,7 @@ pub(crate) const TABLE: &[Api] = &[
         version_max: 7,
         advertised_min: 2,
         shape: shape::CREATE_TOPICS,
-        turn: Turn::Any,
+        turn: Turn::Describe,
         begin: |context, body| answer_with(context, body, create_topics::answer),
     },
     Api {
@@ -277,7 +277,7 @@ pub(crate) const TABLE: &[Api] = &[
         version_max: 3,
         advertised_min: 1,
         shape: shape::ACL_FILTER,
-        turn: Turn::Any,
+        turn: Turn::Describe,
         begin: |context, body| answer_with(context, body, acls::describe),
     },
     Api {
@@ -297,7 +297,7 @@ pub(crate) const TABLE: &[Api] = &[
         version_max: 3,
         advertised_min: 1,
         shape: shape::DELETE_ACLS,
-        turn: Turn::Any,
+        turn: Turn::Describe,
         begin: |context, body| answer_with(context, body, acls::delete),
     },
     Api {
@@ -307,7 +307,7 @@ pub(crate) const TABLE: &[Api] = &[
         version_max: 4,
         advertised_min: 1,
         shape: shape::DESCRIBE_CONFIGS,
-        turn: Turn::Any,
+        turn: Turn::Describe,
         begin: |context, body| answer_with(context, body, describe_configs::answer),
     },
     Api {
@@ -327,7 +327,7 @@ pub(crate) const TABLE: &[Api] = &[
         version_max: 4,
         advertised_min: 1,
         shape: shape::DESCRIBE_LOG_DIRS,
-        turn: Turn::Any,
+        turn: Turn::Describe,
         begin: |context, body| answer_with(context, body, describe_log_dirs::answer),
     },
     Api {
@@ -417,7 +417,7 @@ pub(crate) const TABLE: &[Api] = &[
         version_max: 1,
         advertised_min: 0,
         shape: shape::DESCRIBE_CLIENT_QUOTAS,
-        turn: Turn::Any,
+        turn: Turn::Describe,
         begin: |context, body| answer_with(context, body, client_quotas::describe),
     },
     Api {
@@ -437,7 +437,7 @@ pub(crate) const TABLE: &[Api] = &[
         version_max: 0,
         advertised_min: 0,
         shape: shape::DESCRIBE_USER_SCRAM_CREDENTIALS,
-        turn: Turn::Any,
+        turn: Turn::Describe,
         begin: |context, body| answer_with(context, body, user_scram_credentials::describe),
     },
     Api {
@@ -467,7 +467,7 @@ pub(crate) const TABLE: &[Api] = &[
         version_max: 0,
         advertised_min: 0,
         shape: shape::DESCRIBE_PRODUCERS,
-        turn: Turn::Any,
+        turn: Turn::Describe,
         begin: |context, body| answer_with(context, body, describe_producers::answer),
     },
     Api {
@@ -477,7 +477,7 @@ pub(crate) const TABLE: &[Api] = &[
         version_max: 0,
         advertised_min: 0,
         shape: shape::DESCRIBE_TRANSACTIONS,
-        turn: Turn::Any,
+        turn: Turn::Describe,
         begin: |context, body| answer_with(context, body, describe_transactions::answer),
     },
     Api {
@@ -487,7 +487,7 @@ pub(crate) const TABLE: &[Api] = &[
         version_max: 2,
         advertised_min: 0,
         shape: shape::LIST_TRANSACTIONS,
-        turn: Turn::Any,
+        turn: Turn::Describe,
         begin: |context, body| answer_with(context, body, list_transactions::answer),
     },
     Api {
@@ -507,7 +507,7 @@ pub(crate) const TABLE: &[Api] = &[
         version_max: 1,
         advertised_min: 0,
         shape: shape::CONSUMER_GROUP_DESCRIBE,
-        turn: Turn::Any,
+        turn: Turn::Describe,
         begin: |context, body| answer_with(context, body, consumer_group_describe::answer),
     },
     Api {
@@ -517,7 +517,7 @@ pub(crate) const TABLE: &[Api] = &[
         version_max: 1,
         advertised_min: 0,
         shape: shape::LIST_CONFIG_RESOURCES,
-        turn: Turn::Any,
+        turn: Turn::Describe,
         begin: |context, body| answer_with(context, body, list_config_resources::answer),
     },
     Api {
@@ -527,7 +527,7 @@ pub(crate) const TABLE: &[Api] = &[
         version_max: 0,
         advertised_min: 0,
         shape: shape::DESCRIBE_TOPIC_PARTITIONS,
-        turn: Turn::Any,
+        turn: Turn::Describe,
         begin: |context, body| answer_with(context, body, describe_topic_partitions::answer),
     },
 ];

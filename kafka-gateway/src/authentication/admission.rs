@@ -253,7 +253,11 @@ async fn answer_api_versions(
     body: Bytes,
 ) -> Result<Answer, RequestError> {
     match served {
-        Served::Yes => api.begin(context.clone(), body)?.await?.await,
+        Served::Yes => {
+            // A request of a stranger is small, and so is what is decoded of it.
+            api.check(context.version, &body)?;
+            (api.begin)(context.clone(), body).await?.await
+        }
         Served::VersionTooHigh => api::unsupported_version_answer(context),
     }
 }

@@ -96,7 +96,7 @@ pub(crate) fn new_nonce(gateway: &Gateway) -> String {
 /// What a request is to a conversation. `body` begins behind the request's header.
 pub(crate) fn input(api: &Api, version: i16, body: Bytes) -> Result<Input<Bytes>, RequestError> {
     let checked =
-        |body: Bytes| guard::check(api.shape, version, api.request_encoding(version), &body).map(|()| body);
+        |body: Bytes| guard::check(api.shape, version, api.request_encoding(version), &body).map(|_| body);
     match api.key {
         ApiKey::ApiVersions => Ok(Input::ApiVersions),
         ApiKey::SaslHandshake => {

@@ -43,7 +43,7 @@ impl SessionCache {
         match request.epoch {
             INITIAL_EPOCH | FINAL_EPOCH => {
                 self.remove(request.id);
-                let is_new = request.epoch == INITIAL_EPOCH;
+                let is_new = request.epoch == INITIAL_EPOCH && request.fits_a_session();
                 let ticket = if is_new { Ticket::New(request.naming) } else { Ticket::None };
                 Ok(Opened { items: request.items, ticket })
             }
@@ -56,6 +56,9 @@ impl SessionCache {
         let session = self.sessions.get(&id).ok_or(SessionError::UnknownId)?;
         if session.epoch != request.epoch {
             return Err(SessionError::WrongEpoch);
+        }
+        if !request.fits_a_session() {
+            return Err(SessionError::UnknownId);
         }
         if session.naming != request.naming {
             return Err(SessionError::OtherNaming);

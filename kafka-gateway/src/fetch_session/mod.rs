@@ -4,7 +4,8 @@
 //! Invariant: a session knows the id of each topic that it fetches, so that one that was created
 //! before a topic was deleted and created again never reads the new topic with old offsets.
 //! Invariant: all sessions together hold at most [`SESSIONS_MAX`] slots and
-//! [`PARTITIONS_MAX`] partitions. A client that gets no session sends whole requests, as before.
+//! [`PARTITIONS_MAX`] partitions, with names that a topic can have. A client that gets no session sends whole
+//! requests, as before.
 
 mod cache;
 mod session;
@@ -15,6 +16,7 @@ use std::sync::Mutex;
 use std::time::Duration;
 
 use strandline_storage::ids::TopicId;
+use strandline_storage::log::topic_name::TOPIC_NAME_LENGTH_MAX;
 use strandline_storage::seam::Seams;
 
 use self::cache::SessionCache;
@@ -75,6 +77,16 @@ pub(crate) struct SessionRequest {
     /// New and changed ones; all of them without a session.
     pub(crate) items: Vec<Item>,
     pub(crate) forgotten: Vec<PartitionKey>,
+}
+
+impl SessionRequest {
+    /// A session would keep a name that no topic can have, however long it is.
+    fn fits_a_session(&self) -> bool {
+        self.items.iter().all(|item| match &item.key.topic {
+            TopicKey::Name(name) => name.len() <= TOPIC_NAME_LENGTH_MAX,
+            TopicKey::Id(_) => true,
+        })
+    }
 }
 
 /// What to fetch, in this order.

@@ -201,3 +201,27 @@ proptest! {
         }
     }
 }
+
+#[test]
+fn names_that_no_topic_can_have_are_not_kept() {
+    let mut fixture = Fixture::new(10, 10);
+    let long = Item {
+        key: PartitionKey {
+            topic: TopicKey::Name(TopicName(StrBytes::from_string("x".repeat(250)))),
+            partition: 0,
+        },
+        ..item(0, 0)
+    };
+    let mut asked = request(RESET, &[0]);
+    asked.items.push(long.clone());
+    let opened = fixture.cache.open(asked, SECOND).unwrap();
+    let everything = [observed(0, Content::Bounds), observed(-1, Content::Problem)];
+    assert_eq!(fixture.close(&opened, &everything, SECOND).unwrap().session_id, NO_SESSION);
+
+    let id = fixture.create(&[0], SECOND);
+    assert_ne!(id, NO_SESSION);
+    let mut asked = request((id, 1), &[]);
+    asked.items.push(long);
+    assert_eq!(fixture.cache.open(asked, SECOND).map(drop), Err(SessionError::UnknownId));
+    assert_eq!(fixture.cache.sizes(), (1, 1));
+}

@@ -18,6 +18,8 @@ use self::shape::{Element, Field, Kind};
 /// Array elements and tagged fields of one request, all levels together. An element takes about
 /// 100 bytes when decoded, whatever it takes on the wire.
 pub(crate) const ELEMENTS_MAX: usize = 500_000;
+/// The longest text, in bytes, in any encoding, as in Kafka.
+const STRING_BYTES_MAX: usize = i16::MAX as usize;
 
 /// Why a request was refused before it was decoded.
 #[derive(Debug, PartialEq, Eq, Error)]
@@ -30,6 +32,8 @@ pub(crate) enum MalformedRequest {
     TooManyElements,
     #[error("length {length} is negative")]
     NegativeLength { length: i32 },
+    #[error("text has {length} bytes, more than {STRING_BYTES_MAX}")]
+    StringTooLong { length: usize },
     #[error("null where the protocol has no null")]
     UnexpectedNull,
     #[error("variable-length integer is longer than 32 bits")]
@@ -45,16 +49,17 @@ pub(crate) enum Encoding {
     Flexible,
 }
 
-/// Checks that `body` has the shape of `fields` at `version`. Bytes after it are allowed, as
-/// Kafka's own broker does.
+/// Checks that `body` has the shape of `fields` at `version`, and gives its array elements and tagged fields.
+/// Bytes after it are allowed, as Kafka's own broker does.
 pub(crate) fn check(
     fields: &[Field],
     version: i16,
     encoding: Encoding,
     body: &[u8],
-) -> Result<(), MalformedRequest> {
+) -> Result<usize, MalformedRequest> {
     let mut walker = Walker::new(body, version, encoding);
-    walker.walk_struct(fields)
+    walker.walk_struct(fields)?;
+    Ok(ELEMENTS_MAX - walker.elements_left)
 }
 
 /// Reads through bytes without keeping anything of them.
@@ -148,6 +153,9 @@ impl<'a> Walker<'a> {
             Encoding::Classic => return self.classic_string(),
             Encoding::Flexible => self.varint()?.checked_sub(1),
         };
+        if let Some(length) = length.filter(|length| *length > STRING_BYTES_MAX) {
+            return Err(MalformedRequest::StringTooLong { length });
+        }
         length.map(|length| self.take(length)).transpose()
     }
 

@@ -191,7 +191,7 @@ fn every_version() -> impl Iterator<Item = (&'static Api, i16)> {
 }
 
 fn guard(api: &Api, version: i16, body: &[u8]) -> Result<(), MalformedRequest> {
-    check(api.shape, version, api.request_encoding(version), body)
+    check(api.shape, version, api.request_encoding(version), body).map(drop)
 }
 
 proptest! {
@@ -261,6 +261,23 @@ fn negative_lengths_and_wrong_nulls_are_refused() {
 }
 
 #[test]
+fn text_is_no_longer_than_in_kafka() {
+    const TEXT: &[Field] = &[Field { from: 0, to: 9, kind: Kind::String }];
+    let read = |length: usize| {
+        let mut body = BytesMut::new();
+        // The length plus one, as a varint of three bytes, and no tagged fields behind the text.
+        let number = length + 1;
+        let digit = |shift: usize| (number >> shift & 0x7f) as u8;
+        body.put_slice(&[digit(0) | 0x80, digit(7) | 0x80, digit(14)]);
+        body.put_bytes(b'x', length);
+        body.put_u8(0);
+        check(TEXT, 0, Encoding::Flexible, &body)
+    };
+    assert_eq!(read(32_767), Ok(0));
+    assert_eq!(read(32_768), Err(MalformedRequest::StringTooLong { length: 32_768 }));
+}
+
+#[test]
 fn more_elements_than_a_request_may_have_are_refused() {
     let flood = |count: usize| {
         let mut body = BytesMut::new();
@@ -268,7 +285,7 @@ fn more_elements_than_a_request_may_have_are_refused() {
         body.put_bytes(0, count * 2);
         check(TEXTS, 0, Encoding::Classic, &body)
     };
-    assert_eq!(flood(ELEMENTS_MAX), Ok(()));
+    assert_eq!(flood(ELEMENTS_MAX), Ok(ELEMENTS_MAX));
     assert_eq!(flood(ELEMENTS_MAX + 1), Err(MalformedRequest::TooManyElements));
 }
 
@@ -276,7 +293,7 @@ fn more_elements_than_a_request_may_have_are_refused() {
 fn tagged_fields_are_bounded_like_arrays() {
     let refused = check(&[], 0, Encoding::Flexible, &[0xff, 0xff, 0xff, 0xff, 0x0f]);
     assert_eq!(refused, Err(MalformedRequest::CountTooLarge { count: u32::MAX as usize, remaining: 0 }));
-    assert_eq!(check(&[], 0, Encoding::Flexible, &[1, 5, 2, 9, 9]), Ok(()));
+    assert_eq!(check(&[], 0, Encoding::Flexible, &[1, 5, 2, 9, 9]), Ok(1));
     assert_eq!(
         check(&[], 0, Encoding::Flexible, &[1, 5, 3, 9, 9]),
         Err(MalformedRequest::Truncated { missing: 1 })

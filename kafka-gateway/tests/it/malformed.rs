@@ -188,3 +188,20 @@ async fn one_connection_too_many_is_closed() {
     gateway.connect().await.assert_closed().await;
     first.create_topic("u", 1).await;
 }
+
+/// Nothing of a peer that has gone without a word shows but its silence.
+#[tokio::test]
+async fn connections_that_fall_silent_are_closed_wherever_they_are() {
+    let silence = Duration::from_millis(300);
+    let settings = GatewaySettings { idle_timeout: silence, stall_timeout: silence, ..settings() };
+    let gateway = TestGateway::start_with(settings).await;
+    let mut silent = Vec::new();
+    for said in [&[][..], &[0, 0], &[0, 0, 0, 9], &[0, 0, 0, 9, 0, 3]].repeat(25) {
+        let mut client = gateway.connect().await;
+        client.socket.write_all(said).await.unwrap();
+        silent.push(client);
+    }
+    for client in &mut silent {
+        client.assert_closed().await;
+    }
+}

@@ -1,6 +1,7 @@
 //! How connections begin.
 
 use std::collections::BTreeMap;
+use std::time::Duration;
 
 use strandline_pgwire_server::{PgSettings, serve_stream};
 use tokio_postgres::NoTls;
@@ -115,6 +116,23 @@ async fn a_client_too_many_is_told_so_and_cancels_are_still_heard() {
     assert_eq!(cancel.until_closed().await, []);
     first.send(&query("SELECT 1")).await;
     assert_eq!(first.tags_until(b'Z').await, "TDCZ");
+}
+
+/// Nothing of a peer that has gone without a word shows but its silence.
+#[tokio::test]
+async fn who_falls_silent_before_its_startup_is_done_is_closed() {
+    let settings = PgSettings { startup_timeout: Duration::from_millis(300), ..PgSettings::default() };
+    let server = Server::start_with(settings).await;
+    let mut silent = Vec::new();
+    for said in [&b""[..], b"\0\0", b"\0\0\0\x20", b"\0\0\0\x20\0\x03\0\0user"] {
+        let mut raw = Raw::connect(server.address).await;
+        raw.send(said).await;
+        silent.push(raw);
+    }
+    for mut raw in silent {
+        let heard = raw.until_closed().await;
+        assert!(heard.iter().all(|message| message.tag == b'E'), "nothing but why it ends");
+    }
 }
 
 #[tokio::test]

@@ -8,7 +8,7 @@ use tokio::sync::oneshot;
 
 use super::super::classic::{ClassicGroup, Input};
 use super::super::consumer::{ConsumerGroup, JOINING};
-use super::super::subscription::{self, CONSUMER};
+use super::super::subscription::{CONSUMER, UsedTopics};
 use super::super::topics::Topics;
 use super::super::{Effect, GroupError, GroupLimits, Reply, Waiter};
 use super::{Description, Listed, Request};
@@ -204,10 +204,8 @@ impl Slot {
             AnyGroup::Classic(group) if group.is_empty() => Ok(vec![false; topics.len()]),
             AnyGroup::Classic(group) if group.protocol_type() != CONSUMER => Err(GroupError::NonEmpty),
             AnyGroup::Classic(group) => {
-                let uses = |topic: &&str| {
-                    group.metadata_of_members().any(|metadata| subscription::subscribes_to(metadata, topic))
-                };
-                Ok(topics.iter().map(uses).collect())
+                let used = UsedTopics::of(group.metadata_of_members().map(AsRef::as_ref));
+                Ok(topics.iter().map(|topic| used.contains(topic)).collect())
             }
         }
     }
