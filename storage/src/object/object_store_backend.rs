@@ -21,7 +21,7 @@ use super::{LargeObject, LogStore, ObjectMeta, ObjectPrefix, StoreError};
 mod failure;
 mod large;
 
-use failure::store_error;
+use failure::{put_error, store_error};
 use large::RemoteLargeObject;
 
 /// Servers take no larger position in a range.
@@ -114,7 +114,7 @@ impl LogStore for ObjectStoreBackend {
     async fn create(&self, key: &str, bytes: Bytes) -> Result<(), StoreError> {
         let path = self.writable_path_of(key)?;
         let put = self.once.put_opts(&path, bytes.into(), PutMode::Create.into()).await;
-        put.map(drop).map_err(|error| store_error(key, error))
+        put.map(drop).map_err(|error| put_error(key, error))
     }
 
     async fn create_large(&self, key: &str) -> Result<Box<dyn LargeObject>, StoreError> {

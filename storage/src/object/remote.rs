@@ -191,6 +191,9 @@ impl Client<'_> {
 
     fn azure(&self, container: &str, settings: &AzureSettings) -> Result<Arc<dyn ObjectStore>, BuildError> {
         check_transport("azure", settings.endpoint.as_deref(), settings.transport)?;
+        if settings.account.is_none() {
+            return Err("azure.account is not set; it names the storage account".into());
+        }
         let mut builder = MicrosoftAzureBuilder::new()
             .with_client_options(self.options(settings.transport))
             .with_retry(self.retry())

@@ -128,6 +128,17 @@ pub(super) fn store_error(key: &str, error: Error) -> StoreError {
     }
 }
 
+/// [`store_error`] of a put. It asks for no object, so what is not found is where it was sent.
+pub(super) fn put_error(key: &str, error: Error) -> StoreError {
+    match store_error(key, error) {
+        StoreError::NotFound { key } => {
+            let reason = "the store has no such bucket, or the endpoint is not that of the store";
+            StoreError::Invalid { key, reason: reason.to_owned() }
+        }
+        other => other,
+    }
+}
+
 /// The causes of a connection that failed, which its own text leaves out.
 fn causes(error: &Error) -> String {
     let mut causes = Vec::new();
@@ -202,6 +213,14 @@ mod tests {
             assert_eq!(failure(status_line, &xml(code)).kind(), kind, "{status_line} {code}");
         }
         assert_eq!(failure("503 Service Unavailable", "").kind(), Unavailable);
+    }
+
+    #[test]
+    fn a_put_that_is_not_found_went_to_the_wrong_place() {
+        let text = "Server returned non-2xx status code: 404 Not Found: ";
+        let error = put_error("key", Error::Generic { store: "GCS", source: text.into() });
+        assert_eq!(error.kind(), StoreErrorKind::Invalid);
+        assert!(error.to_string().contains("endpoint"), "{error}");
     }
 
     #[test]

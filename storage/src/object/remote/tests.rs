@@ -65,3 +65,10 @@ fn by_default_a_hung_request_fails_within_thirty_seconds() {
     assert!(settings.request_timeout <= Duration::from_secs(30));
     assert!(settings.request_timeout > RETRY_TIMEOUT, "a request that timed out is not sent again");
 }
+
+#[test]
+fn an_azure_store_without_an_account_is_refused_with_the_name_of_the_setting() {
+    let location = RemoteLocation::parse(RemoteKind::Azure, "c/x").expect("it is good");
+    let refusal = location.open(&StoreSettings::default(), Access::ReadWrite).expect_err("no account");
+    assert!(refusal.to_string().contains("azure.account"), "{refusal}");
+}
