@@ -2,9 +2,6 @@
 //!
 //! Owns: dispatch, the runtime, the exit code. Everything else is in the module of the command.
 
-// The futures of a statement that runs are nested deeper than the compiler's default.
-#![recursion_limit = "256"]
-
 use std::process::ExitCode;
 
 use clap::Parser;

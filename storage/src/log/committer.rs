@@ -20,6 +20,7 @@ use tokio::task::JoinSet;
 
 use super::append::{Appended, PreparedBatch};
 use super::assign::{Assignment, Sealed};
+use super::claim_watch::ClaimWatch;
 use super::error::{AppendError, OpenError, WriteError};
 use super::health::Health;
 use super::open::{self, OpenOrder};
@@ -143,6 +144,7 @@ pub(super) struct Committer {
     pending_since: Option<Duration>,
     in_flight: VecDeque<InFlight>,
     puts: JoinSet<(u64, PutOutcome)>,
+    claim_watch: ClaimWatch,
     closing: Vec<oneshot::Sender<()>>,
 }
 
@@ -167,6 +169,7 @@ impl Committer {
             pending_since: None,
             in_flight: VecDeque::new(),
             puts: JoinSet::new(),
+            claim_watch: ClaimWatch::default(),
             closing: Vec::new(),
         }
     }
@@ -263,6 +266,10 @@ impl Committer {
                         return Ended::Stopped(health);
                     }
                 }
+                // A claim of our own is one that a reopen has made since.
+                claimed = self.claim_watch.claimed() => if claimed > self.settings.writer_epoch {
+                    return Ended::Stopped(Health::Fenced { by: self.shared.claimant(claimed).await });
+                },
                 // The sender is in `shared`.
                 _ = health.changed() => {}
                 command = self.commands.recv(), if self.closing.is_empty() => match command {
@@ -392,6 +399,7 @@ impl Committer {
         self.assigned.apply(&commit).map_err(contradiction)?;
         self.next_seq += 1;
         self.start_put(&header, object.bytes.clone());
+        self.claim_watch.look(&self.shared, self.settings.writer_epoch);
         self.in_flight.push_back(InFlight {
             seq: position.seq,
             durable: false,

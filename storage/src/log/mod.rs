@@ -17,6 +17,7 @@ pub mod backup;
 mod change;
 mod changes;
 mod checkpoint;
+mod claim_watch;
 mod committer;
 mod config_change;
 mod error;

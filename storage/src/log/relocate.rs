@@ -12,6 +12,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 
 use bytes::Bytes;
+use futures::FutureExt;
 use tokio::sync::Mutex;
 
 use super::error::FetchError;
@@ -65,8 +66,9 @@ impl Refresher {
         let number = self.begun.fetch_add(1, Ordering::SeqCst) + 1;
         let (object, shard) = (&missing.object, self.shard);
         tracing::debug!(object, %shard, "an object is gone, the state of the shard is read again");
-        let read = open::read_only(&self.store, self.shard, &self.settings, &self.seams).await;
-        let (_, state) = read.map_err(|error| FetchError::Unavailable {
+        // Rare, and too deep to be a part of the future of every read.
+        let read = open::read_only(&self.store, self.shard, &self.settings, &self.seams).boxed();
+        let (_, state) = read.await.map_err(|error| FetchError::Unavailable {
             object: missing.object.clone(),
             reason: format!("it is gone, and the state of the log cannot be read again: {error}"),
         })?;

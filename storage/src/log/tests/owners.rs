@@ -1,6 +1,11 @@
 //! Two processes on one store, and processes that only read.
 
+use std::time::Duration;
+
 use super::*;
+use crate::format::{Claim, encode_claim};
+use crate::ids::ShardId;
+use crate::log::keys::ShardKeys;
 use crate::log::{Health, OpenError, WriteError};
 
 #[tokio::test]
@@ -21,6 +26,39 @@ async fn a_new_owner_fences_the_old_one_which_names_it_and_stays_stopped() {
     assert!(append(&old, events, batch(&[T])).await.is_err());
     assert_eq!(append(&new, events, batch(&[T])).await.unwrap().base_offset, 1);
     assert_eq!(records(&fetch(&new, events, 0).await).len(), 2);
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_writer_that_commits_without_a_pause_finds_a_claim_before_any_fence() {
+    let store = memory();
+    let old = Log::open(store.clone(), LogSettings::default(), Seams::simulated(1)).await.unwrap();
+    let events = create(&old, "events", 1, &[]).await;
+    let claim = Claim {
+        writer_epoch: 2,
+        node: "new-node".to_owned(),
+        address: "10.0.0.2:9092".to_owned(),
+        nonce: [7; 16],
+    };
+    let key = ShardKeys::new(ShardId(0)).epoch(claim.writer_epoch);
+    store.create(&key, encode_claim(&claim)).await.unwrap();
+    let before = store.counts().gets;
+    let produce = async {
+        for second in 1.. {
+            tokio::time::advance(Duration::from_secs(1)).await;
+            if let Err(error) = append(&old, events, batch(&[T])).await {
+                return (second, error);
+            }
+        }
+        unreachable!("the loop has no end")
+    };
+    let (seconds, refused) = produce.await;
+
+    let AppendError::Write(WriteError::Fenced { by }) = &refused else { panic!("{refused}") };
+    assert!(by.contains("new-node"), "{by}");
+    assert!((5..=7).contains(&seconds), "{seconds} s");
+    assert!(matches!(old.stopped().await, Health::Fenced { .. }));
+    // The look that found it, and the claim itself.
+    assert_eq!(store.counts().gets - before, 2);
 }
 
 #[tokio::test]
