@@ -6,6 +6,7 @@
 use std::sync::Arc;
 use std::time::Duration;
 
+use futures::future::BoxFuture;
 use socket2::{SockRef, TcpKeepalive};
 use strandline_engine::{Engine, SessionOptions};
 use tokio::io::{AsyncRead, AsyncWrite};
@@ -120,11 +121,20 @@ async fn told_to_stop(shutdown: &mut watch::Receiver<bool>) {
 }
 
 /// Serves one client over any stream, such as an in-memory pipe, until it leaves.
-pub async fn serve_stream<S>(stream: S, engine: Arc<Engine>, settings: PgSettings)
+pub fn serve_stream<S>(stream: S, engine: Arc<Engine>, settings: PgSettings) -> BoxFuture<'static, ()>
 where
     S: AsyncRead + AsyncWrite + Send + Unpin + 'static,
 {
-    serve_connection(stream, PIPE_HOST.to_owned(), Shared::new(engine, settings)).await;
+    serve_pipe(Box::new(stream), Shared::new(engine, settings))
+}
+
+trait Pipe: AsyncRead + AsyncWrite + Send + Unpin {}
+
+impl<S: AsyncRead + AsyncWrite + Send + Unpin> Pipe for S {}
+
+/// Not generic, so that the deep future of a session is a matter of this crate alone.
+fn serve_pipe(stream: Box<dyn Pipe>, shared: Shared) -> BoxFuture<'static, ()> {
+    Box::pin(serve_connection(stream, PIPE_HOST.to_owned(), shared))
 }
 
 async fn drain(mut connections: JoinSet<()>, shared: &Shared) {
