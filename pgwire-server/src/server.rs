@@ -125,16 +125,7 @@ pub fn serve_stream<S>(stream: S, engine: Arc<Engine>, settings: PgSettings) -> 
 where
     S: AsyncRead + AsyncWrite + Send + Unpin + 'static,
 {
-    serve_pipe(Box::new(stream), Shared::new(engine, settings))
-}
-
-trait Pipe: AsyncRead + AsyncWrite + Send + Unpin {}
-
-impl<S: AsyncRead + AsyncWrite + Send + Unpin> Pipe for S {}
-
-/// Not generic, so that the deep future of a session is a matter of this crate alone.
-fn serve_pipe(stream: Box<dyn Pipe>, shared: Shared) -> BoxFuture<'static, ()> {
-    Box::pin(serve_connection(stream, PIPE_HOST.to_owned(), shared))
+    serve_connection(Box::new(stream), PIPE_HOST.to_owned(), Shared::new(engine, settings))
 }
 
 async fn drain(mut connections: JoinSet<()>, shared: &Shared) {
@@ -163,7 +154,7 @@ async fn serve_socket(socket: TcpStream, shared: Shared) {
     }
     // Without an address the socket is closed already, which shows when it is read.
     let host = socket.peer_addr().map_or_else(|_| String::new(), |peer| peer.ip().to_canonical().to_string());
-    serve_connection(socket, host, shared).await;
+    serve_connection(Box::new(socket), host, shared).await;
 }
 
 fn configure(socket: &TcpStream) -> std::io::Result<()> {
@@ -173,10 +164,16 @@ fn configure(socket: &TcpStream) -> std::io::Result<()> {
     SockRef::from(socket).set_tcp_keepalive(&TcpKeepalive::new().with_time(KEEPALIVE_IDLE))
 }
 
-async fn serve_connection<S>(stream: S, host: String, shared: Shared)
-where
-    S: AsyncRead + AsyncWrite + Unpin,
-{
+trait ClientStream: AsyncRead + AsyncWrite + Send + Unpin {}
+
+impl<S: AsyncRead + AsyncWrite + Send + Unpin> ClientStream for S {}
+
+/// In a box and not generic, so that how deep the future of a session is stays a matter of this crate.
+fn serve_connection(stream: Box<dyn ClientStream>, host: String, shared: Shared) -> BoxFuture<'static, ()> {
+    Box::pin(serve_client(stream, host, shared))
+}
+
+async fn serve_client(stream: Box<dyn ClientStream>, host: String, shared: Shared) {
     let _gauge = ConnectionGauge::open();
     let timeout = shared.engine.clock().sleep(shared.settings.startup_timeout);
     tokio::pin!(timeout);
