@@ -9,7 +9,7 @@ use super::run::{Place, run_seed};
 use super::totals::{EXPECTED_LOCAL, Totals};
 
 /// Of one run in CI.
-const SEEDS: u64 = 1300;
+const SEEDS: u64 = 2000;
 /// Of one seed on the average.
 const OPERATIONS_MIN: u64 = 300;
 const LOCAL_SEEDS: u64 = 200;
