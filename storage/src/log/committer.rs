@@ -189,8 +189,9 @@ impl Committer {
             }
         };
         let error = health.write_error();
-        self.fail_all(&error);
+        // Told first, so that whoever gets no answer to a change finds out why.
         self.shared.stop(health);
+        self.fail_all(&error);
         self.commands.close();
         while let Some(command) = self.commands.recv().await {
             refuse(command, &error);

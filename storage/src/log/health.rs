@@ -34,7 +34,9 @@ impl Health {
     /// What a writer is told.
     pub(super) fn write_error(&self) -> WriteError {
         match self {
-            Self::Serving | Self::Closed => WriteError::Closed,
+            // What was asked of a log that serves gets no answer only when all that waited was dropped.
+            Self::Serving => WriteError::Reopening { reason: "a commit before this one failed".to_owned() },
+            Self::Closed => WriteError::Closed,
             Self::ReadOnly => WriteError::ReadOnly,
             Self::Refusing { reason } => WriteError::Refused { reason: reason.clone() },
             Self::Fenced { by } => WriteError::Fenced { by: by.clone() },

@@ -23,7 +23,7 @@ use crate::object::{LogStore, ObjectPrefix, StoreError};
 use crate::seam::Seams;
 
 /// Objects are asked for in groups of so many, since a request may cost more than its bytes.
-const GROUP_LENGTH: u64 = 8;
+const GROUP_LENGTH: u64 = 6;
 /// With three groups on their way, one is always being read while another one is replayed.
 const GROUPS_AHEAD: usize = 3;
 
