@@ -14,6 +14,7 @@ use futures::future::{join_all, select_all, try_join_all};
 use tokio::sync::watch;
 
 use super::align::{adopt, align};
+use super::all_shards::{check_placed, with_all_shards};
 use super::append::{Appended, PartitionAppend};
 use super::change;
 use super::changes::Changes;
@@ -24,9 +25,8 @@ use super::error::{
 };
 use super::group_change::{self, GroupChange};
 use super::health::Health;
-use super::keys::{ShardKeys, shard_of};
+use super::keys::shard_of;
 use super::maintenance::Request;
-use super::open;
 use super::placement::{ShardPart, by_shard, place_of};
 use super::retry::Backoff;
 use super::settings::LogSettings;
@@ -103,7 +103,17 @@ impl Log {
         settings: LogSettings,
         seams: Seams,
     ) -> Result<Self, OpenError> {
-        let found = open::count_shards(&store, &settings, &seams).await?;
+        let open = |found| Self::open_shards(store.clone(), settings.clone(), seams.clone(), found);
+        with_all_shards(&store, &settings, &seams, open).await
+    }
+
+    /// Opens a log of which so many shards were found.
+    async fn open_shards(
+        store: Arc<dyn LogStore>,
+        settings: LogSettings,
+        seams: Seams,
+        found: u32,
+    ) -> Result<Self, OpenError> {
         let count = found.max(settings.shards.min(SHARDS_MAX));
         if count != settings.shards {
             tracing::info!(
@@ -139,7 +149,16 @@ impl Log {
         settings: LogSettings,
         seams: Seams,
     ) -> Result<Self, OpenError> {
-        let count = open::count_shards(&store, &settings, &seams).await?;
+        let open = |found| Self::open_shards_read_only(store.clone(), settings.clone(), seams.clone(), found);
+        with_all_shards(&store, &settings, &seams, open).await
+    }
+
+    async fn open_shards_read_only(
+        store: Arc<dyn LogStore>,
+        settings: LogSettings,
+        seams: Seams,
+        count: u32,
+    ) -> Result<Self, OpenError> {
         let environment = Environment::new(store, settings.clone(), seams, count);
         // Shard 0 comes last: what it says of topics is then in all others, as far as it was acked.
         let others = (1..count).map(|shard| Shard::open_read_only(environment.clone(), ShardId(shard)));
@@ -510,20 +529,5 @@ impl Log {
         }
         let (key, reason) = (self.first().shared.keys.epochs(), error.to_string());
         OpenError::Store { location, source: StoreError::Unavailable { key, reason } }
-    }
-}
-
-/// # Errors
-/// A partition that is in a shard which is not there. Claims are never deleted, so the shard is lost; a
-/// new one in its place would give out its offsets again.
-fn check_placed(first: &Shard, shards: u32) -> Result<(), OpenError> {
-    let state = first.shared.durable();
-    let last = state.topics.values().filter_map(|topic| topic.shards.last()).max();
-    match last.filter(|last| last.0 >= shards) {
-        Some(lost) => {
-            let location = first.shared.store.location().to_owned();
-            Err(OpenError::MissingObject { location, key: ShardKeys::new(lost).epochs() })
-        }
-        None => Ok(()),
     }
 }

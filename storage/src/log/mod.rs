@@ -11,6 +11,7 @@
 
 mod access;
 mod align;
+mod all_shards;
 mod append;
 mod assign;
 pub mod backup;
