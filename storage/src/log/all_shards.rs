@@ -32,6 +32,7 @@ where
         if counted <= found {
             return Err(missing);
         }
+        seams.failpoint("open.with_more_shards");
         found = counted;
     }
 }

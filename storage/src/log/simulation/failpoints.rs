@@ -58,6 +58,11 @@ impl Failpoints for SimFailpoints {
             self.count(counted);
             return;
         }
+        if name == "open.with_more_shards" {
+            // The shards that are opened again are claimed again.
+            self.store.note_failure();
+            return;
+        }
         if self.role == Role::Reader || self.requests.is_calm() || self.store.is_crashed() {
             return;
         }

@@ -143,7 +143,7 @@ impl SimStore {
         }
     }
 
-    /// The next failure of a commit in this process is meant.
+    /// The next claim of shards that this process has claimed already is meant.
     pub(super) fn note_failure(&self) {
         self.process.failures.fetch_add(1, Ordering::Relaxed);
     }
