@@ -14,21 +14,21 @@ use crate::seam::Seams;
 /// Opens with as many shards as are found, and again with more if another process has made some after they
 /// were counted.
 pub(super) async fn with_all_shards<F>(
-    store: &Arc<dyn LogStore>,
-    settings: &LogSettings,
-    seams: &Seams,
-    open: impl Fn(u32) -> F,
+    store: Arc<dyn LogStore>,
+    settings: LogSettings,
+    seams: Seams,
+    open: impl Fn(Arc<dyn LogStore>, LogSettings, Seams, u32) -> F,
 ) -> Result<Log, OpenError>
 where
     F: Future<Output = Result<Log, OpenError>>,
 {
-    let mut found = open::count_shards(store, settings, seams).await?;
+    let mut found = open::count_shards(&store, &settings, &seams).await?;
     loop {
-        let missing = match open(found).await {
+        let missing = match open(store.clone(), settings.clone(), seams.clone(), found).await {
             Err(missing @ OpenError::MissingObject { .. }) => missing,
             opened => return opened,
         };
-        let counted = open::count_shards(store, settings, seams).await?;
+        let counted = open::count_shards(&store, &settings, &seams).await?;
         if counted <= found {
             return Err(missing);
         }

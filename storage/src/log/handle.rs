@@ -103,8 +103,7 @@ impl Log {
         settings: LogSettings,
         seams: Seams,
     ) -> Result<Self, OpenError> {
-        let open = |found| Self::open_shards(store.clone(), settings.clone(), seams.clone(), found);
-        with_all_shards(&store, &settings, &seams, open).await
+        with_all_shards(store, settings, seams, Self::open_shards).await
     }
 
     /// Opens a log of which so many shards were found.
@@ -149,8 +148,7 @@ impl Log {
         settings: LogSettings,
         seams: Seams,
     ) -> Result<Self, OpenError> {
-        let open = |found| Self::open_shards_read_only(store.clone(), settings.clone(), seams.clone(), found);
-        with_all_shards(&store, &settings, &seams, open).await
+        with_all_shards(store, settings, seams, Self::open_shards_read_only).await
     }
 
     async fn open_shards_read_only(

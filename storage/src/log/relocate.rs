@@ -101,6 +101,18 @@ impl<'a> Search<'a> {
         Ok(state)
     }
 
+    /// What was found by the last state; `None` if that refers to an object which is missing too.
+    fn end_with<T>(&mut self, read: Result<T, ReadError>) -> Result<Option<T>, FetchError> {
+        match read {
+            Ok(found) => {
+                self.refresher.seams.failpoint("read_only.found_again");
+                Ok(Some(found))
+            }
+            Err(ReadError::Missing(missing)) => self.go_on(missing).map(|()| None),
+            Err(ReadError::Other(error)) => Err(error),
+        }
+    }
+
     /// Notes that an object which the last state refers to is missing too.
     ///
     /// # Errors
@@ -132,13 +144,9 @@ impl PartitionView {
             let state = search.next().await?;
             let range = slice.base_offset..slice.next_offset;
             let partition = self.partition_in(&state, &range, &search.missing)?;
-            match self.blocks_of_slice(slice, partition).await {
-                Ok(blocks) => {
-                    refresher.seams.failpoint("read_only.found_again");
-                    return Ok(blocks.into());
-                }
-                Err(ReadError::Missing(missing)) => search.go_on(missing)?,
-                Err(ReadError::Other(error)) => return Err(error),
+            let read = self.blocks_of_slice(slice, partition).await;
+            if let Some(blocks) = search.end_with(read)? {
+                return Ok(blocks.into());
             }
         }
     }
@@ -156,13 +164,9 @@ impl PartitionView {
         loop {
             let state = search.next().await?;
             let partition = self.partition_in(&state, &range, &search.missing)?;
-            match self.batches_of_blocks(wanted, &range, partition).await {
-                Ok(bytes) => {
-                    refresher.seams.failpoint("read_only.found_again");
-                    return Ok(bytes);
-                }
-                Err(ReadError::Missing(missing)) => search.go_on(missing)?,
-                Err(ReadError::Other(error)) => return Err(error),
+            let read = self.batches_of_blocks(wanted, &range, partition).await;
+            if let Some(bytes) = search.end_with(read)? {
+                return Ok(bytes);
             }
         }
     }
