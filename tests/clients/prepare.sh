@@ -16,6 +16,15 @@ once() {
     mv "$directory.part" "$directory"
 }
 
+# mark_of FILE: a name for what the file says, for the directory of what is fetched by it.
+mark_of() { cksum <"$1" | tr ' ' '-'; }
+
+# fetch_jars POM DIRECTORY [BELOW]: the jars that a pom names, once, in the directory or in one below it.
+fetch_jars() {
+    once "$2" mvn --quiet --batch-mode -Dstyle.color=never -f "$1" \
+        dependency:copy-dependencies -DincludeScope=runtime -DoutputDirectory="$2.part${3:+/$3}"
+}
+
 # crate_source NAME: where cargo has put the source of a crate that the workspace uses.
 crate_source() {
     local host
@@ -37,19 +46,16 @@ prepare_python() {
 
 # The Python of the suites, with the packages of suite/requirements.txt.
 suite_python() {
-    local mark
-    mark=$(cksum <"$HERE/suite/requirements.txt" | tr ' ' '-')
-    PYTHON=$KEPT/suite-python-$mark/bin/python
+    local directory
+    directory=$KEPT/suite-python-$(mark_of "$HERE/suite/requirements.txt")
+    PYTHON=$directory/bin/python
     [ -x "$PYTHON" ] && return
-    python3 -m venv --clear "$KEPT/suite-python-$mark" &&
+    python3 -m venv --clear "$directory" &&
         "$PYTHON" -m pip install --quiet --disable-pip-version-check -r "$HERE/suite/requirements.txt"
 }
 
 # The Java tools and broker of Apache Kafka: their jars.
 suite_jars() {
-    local mark
-    mark=$(cksum <"$HERE/suite/java/pom.xml" | tr ' ' '-')
-    JARS=$KEPT/suite-jars-$mark
-    once "$JARS" mvn --quiet --batch-mode -Dstyle.color=never -f "$HERE/suite/java/pom.xml" \
-        dependency:copy-dependencies -DincludeScope=runtime -DoutputDirectory="$JARS.part"
+    JARS=$KEPT/suite-jars-$(mark_of "$HERE/suite/java/pom.xml")
+    fetch_jars "$HERE/suite/java/pom.xml" "$JARS"
 }

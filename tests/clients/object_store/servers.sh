@@ -9,7 +9,7 @@ trap 'stop_store; end' EXIT
 
 stop_store() {
     local pid
-    for pid in "${STORE_PIDS[@]}"; do stop_process "$pid" KILL || true; done
+    for pid in "${STORE_PIDS[@]}"; do stop_living "the object store" "$pid" KILL; done
     STORE_PIDS=()
 }
 
@@ -39,7 +39,7 @@ fetch_store_packages() {
 # The servers that are made in JavaScript.
 store_packages() {
     need npm node
-    NODE_BIN=$KEPT/store-node-$(cksum <"$HERE/object_store/package.json" | tr ' ' '-')
+    NODE_BIN=$KEPT/store-node-$(mark_of "$HERE/object_store/package.json")
     once "$NODE_BIN" fetch_store_packages
     NODE_BIN=$NODE_BIN/node_modules/.bin
 }
@@ -52,7 +52,7 @@ store_python() {
 # S3 by moto.
 use_s3() {
     local moto
-    moto=$KEPT/store-python-$(cksum <"$HERE/object_store/requirements.txt" | tr ' ' '-')
+    moto=$KEPT/store-python-$(mark_of "$HERE/object_store/requirements.txt")
     once "$moto" store_python || return 1
     launch 's/.*Running on \(http:[^ ]*\).*/\1/p' "$moto/venv/bin/python" -m moto.server -H 127.0.0.1 -p 0 || return 1
     export AWS_ENDPOINT_URL=$STORE_URL AWS_ACCESS_KEY_ID=moto AWS_SECRET_ACCESS_KEY=moto STRANDLINE_S3_ALLOW_HTTP=true

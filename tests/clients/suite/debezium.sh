@@ -26,11 +26,8 @@ suite_debezium() {
 }
 
 debezium_jars() {
-    local mark
-    mark=$(cksum <"$HERE/suite/debezium/pom.xml" | tr ' ' '-')
-    plugins=$KEPT/suite-debezium-$mark
-    once "$plugins" mvn --quiet --batch-mode -Dstyle.color=never -f "$HERE/suite/debezium/pom.xml" \
-        dependency:copy-dependencies -DincludeScope=runtime -DoutputDirectory="$plugins.part/debezium"
+    plugins=$KEPT/suite-debezium-$(mark_of "$HERE/suite/debezium/pom.xml")
+    fetch_jars "$HERE/suite/debezium/pom.xml" "$plugins" debezium
 }
 
 # as_postgres COMMAND...: PostgreSQL does not run as root.

@@ -11,8 +11,7 @@ suite_examples() {
     need kcat psql java go
     prepare_python
     suite_jars || return 1
-    packages=$KEPT/suite-node-$(cksum <"$HERE/suite/node/package.json" | tr ' ' '-')
-    once "$packages" fetch_node || return 1
+    node_packages || return 1
     mkdir "$directory"
     cp "$HERE/suite/go/go.mod" "$HERE/suite/go/go.sum" "$directory/"
     ln -s "$packages/node_modules" "$directory/node_modules"

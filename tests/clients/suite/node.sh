@@ -5,11 +5,15 @@ fetch_node() {
     npm install --no-audit --no-fund --silent
 }
 
+# node_packages: the directory with them is in packages, which the caller has made its own.
+node_packages() {
+    packages=$KEPT/suite-node-$(mark_of "$HERE/suite/node/package.json")
+    once "$packages" fetch_node
+}
+
 suite_node() {
-    local mark packages client
-    mark=$(cksum <"$HERE/suite/node/package.json" | tr ' ' '-')
-    packages=$KEPT/suite-node-$mark
-    once "$packages" fetch_node || return 1
+    local packages client
+    node_packages || return 1
     mkdir -p "$WORK/node"
     cp "$HERE/suite/node/check.mjs" "$WORK/node/"
     ln -sfn "$packages/node_modules" "$WORK/node/node_modules"

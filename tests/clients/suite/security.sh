@@ -35,8 +35,7 @@ suite_security() {
 security_node() {
     local packages
     . "$HERE/suite/node.sh"
-    packages=$KEPT/suite-node-$(cksum <"$HERE/suite/node/package.json" | tr ' ' '-')
-    once "$packages" fetch_node || return 1
+    node_packages || return 1
     mkdir -p "$WORK/node"
     cp "$HERE/suite/security/kafkajs.mjs" "$WORK/node/"
     ln -sfn "$packages/node_modules" "$WORK/node/node_modules"
