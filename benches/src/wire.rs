@@ -106,9 +106,7 @@ impl Connection {
         R: Request + Encodable + HeaderVersion,
         R::Response: Decodable + HeaderVersion,
     {
-        self.correlation_id += 1;
-        let frame = encode(version, self.correlation_id, request)?;
-        self.send(&frame)?;
+        self.ask(version, request)?;
         self.receive::<R, T>(version, self.correlation_id, read)
     }
 

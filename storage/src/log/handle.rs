@@ -65,12 +65,8 @@ pub struct OffsetCommit {
 /// What a log uses, for metrics and system tables.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct LogStats {
-    pub wal_objects: u64,
-    pub wal_bytes: u64,
     pub tail_bytes: u64,
     pub cache_bytes: u64,
-    pub cache_hits: u64,
-    pub cache_misses: u64,
     /// Appended but not yet durable.
     pub pending_bytes: u64,
 }
@@ -397,22 +393,12 @@ impl Log {
     }
 
     pub fn stats(&self) -> LogStats {
-        let pending = &self.inner.environment.pending;
-        let cache = &self.inner.environment.cache;
-        let mut stats = LogStats {
+        let Environment { pending, cache, .. } = &self.inner.environment;
+        LogStats {
+            tail_bytes: self.inner.shards.iter().map(|shard| shard.shared.reader.tail_bytes() as u64).sum(),
             cache_bytes: cache.bytes(),
-            cache_hits: cache.hits(),
-            cache_misses: cache.misses(),
             pending_bytes: (self.inner.settings.pending_bytes_max - pending.available_permits()) as u64,
-            ..LogStats::default()
-        };
-        for shard in self.inner.shards.iter() {
-            let state = shard.shared.durable();
-            stats.wal_objects += state.wal_objects;
-            stats.wal_bytes += state.wal_bytes;
-            stats.tail_bytes += shard.shared.reader.tail_bytes() as u64;
         }
-        stats
     }
 
     /// Compacts all of the WAL into segments, and merges what is due, now.

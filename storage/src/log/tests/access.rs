@@ -110,7 +110,7 @@ async fn a_change_is_decided_on_what_those_before_it_lead_to() {
 async fn what_changes_nothing_is_not_written_and_what_is_refused_changes_nothing() {
     let log = open(&memory()).await;
     fill(&log).await;
-    let objects = log.stats().wal_objects;
+    let objects = log.snapshot().wal_size().0;
     let nothing = vec![
         user("alice"),
         AccessChange::RemoveUser("bob".to_owned()),
@@ -119,7 +119,7 @@ async fn what_changes_nothing_is_not_written_and_what_is_refused_changes_nothing
         AccessChange::RemoveAcls(Vec::new()),
     ];
     change(&log, nothing).await.unwrap();
-    assert_eq!(log.stats().wal_objects, objects);
+    assert_eq!(log.snapshot().wal_size().0, objects);
     let before = log.access();
     let refused = change(&log, vec![user("dave"), user("")]).await.unwrap_err();
     assert_eq!(refused.to_string(), "the name of a user has 0 bytes, it may have 1 to 1024");

@@ -74,9 +74,9 @@ async fn the_markers_the_offsets_and_the_state_of_an_end_are_in_one_commit() {
         }
         assert!(log.snapshot().has_pending_offset("g", partitions[0]));
         assert!(!log.snapshot().has_pending_offset("g", partitions[1]));
-        let before = log.stats().wal_objects;
+        let before = log.snapshot().wal_size().0;
         end(&log, state).await;
-        assert_eq!(log.stats().wal_objects, before + 1);
+        assert_eq!(log.snapshot().wal_size().0, before + 1);
         let check = |log: &Log| {
             let snapshot = log.snapshot();
             for partition in partitions {
