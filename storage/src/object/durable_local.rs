@@ -22,12 +22,13 @@ use std::time::Duration;
 use async_trait::async_trait;
 use bytes::Bytes;
 
-use super::file_system::{EntryKind, FileSystem, OsFileSystem};
+use super::file_system::{EntryKind, FileStat, FileSystem, OsFileSystem};
 use super::key::{check_key, check_prefix, is_component};
 use super::{LargeObject, LogStore, ObjectMeta, ObjectPrefix, OpenError, StoreError};
 
 mod creates;
 mod large;
+mod piece_size;
 mod reserve;
 mod root;
 
@@ -38,6 +39,9 @@ use root::{empty_staging, make_durable_root};
 
 const STAGING_DIR: &str = ".tmp";
 const LOCK_FILE: &str = ".lock";
+
+/// So many bytes of a deleted object are freed at once.
+const FREED_BYTES_MAX: u64 = 1024 * 1024;
 
 /// How many directories are remembered as durable. Only the newest ones of each shard are in use.
 const KNOWN_DIRS_MAX: usize = 1024;
@@ -369,7 +373,16 @@ impl<F: FileSystem> Directory<F> {
     ) -> Result<T, StoreError> {
         check_key(key)?;
         let opened = self.file_system.open(&self.path(key));
-        let read = opened.and_then(|file| read(&file, self.file_system.length(&file)?));
+        let length_of_named = |file: &F::File| match self.file_system.stat(file)? {
+            FileStat { names: 0, .. } => Err(io::Error::from(io::ErrorKind::NotFound)),
+            FileStat { length, .. } => Ok(length),
+        };
+        let read = opened.and_then(|file| {
+            let answer = read(&file, length_of_named(&file)?);
+            // A file that is deleted gets shorter: only with its name still there, what was read is whole.
+            length_of_named(&file)?;
+            answer
+        });
         read.map_err(|error| read_error(key, &error))
     }
 
@@ -399,16 +412,54 @@ impl<F: FileSystem> Directory<F> {
         Ok(objects)
     }
 
-    /// A name that comes back after a crash is harmless, so nothing is synced.
+    /// A name that comes back after a crash is harmless as long as its file is whole.
     fn delete(&self, key: &str) -> Result<(), StoreError> {
         check_key(key)?;
         self.check_writable(key)?;
-        match self.file_system.remove_file(&self.path(key)) {
-            Err(error) if !is_absent(&error) => Err(read_error(key, &error)),
-            _ => {
-                self.remove_empty_dirs(parent_of(key));
-                Ok(())
+        let path = self.path(key);
+        // A file that cannot be opened is removed all the same, and freed at once.
+        let file = self.file_system.open_writable(&path).ok();
+        let stay = self.keep_dirs();
+        match self.file_system.remove_file(&path) {
+            Err(error) if !is_absent(&error) => return Err(read_error(key, &error)),
+            _ => {}
+        }
+        if file.as_ref().is_some_and(|file| self.unnamed_length(file) > FREED_BYTES_MAX) {
+            // Otherwise a crash might bring the name back, of a file that was cut.
+            self.sync_dir(parent_of(key))?;
+        }
+        drop(stay);
+        if let Some(file) = file {
+            self.free(&file);
+        }
+        self.remove_empty_dirs(parent_of(key));
+        Ok(())
+    }
+
+    /// Frees the bytes of a file without a name piece by piece. A file system that tells the device of
+    /// all at once holds up every fsync meanwhile.
+    fn free(&self, file: &F::File) {
+        let mut left = self.unnamed_length(file);
+        while left > FREED_BYTES_MAX {
+            left = (left - 1) / FREED_BYTES_MAX * FREED_BYTES_MAX;
+            let cut = || {
+                self.file_system.truncate(file, left)?;
+                // With the next create, all that was freed until then would be told.
+                self.creates.took_recently().map_or(Ok(()), |_| self.file_system.sync_file(file))
+            };
+            if self.creates.give_way_after(cut).0.is_err() {
+                // Nobody needs the file any more. What is left of it goes when it is closed.
+                return;
             }
+        }
+    }
+
+    /// 0 if the file has a name still, or another one: in a copy that was made of hard links it is
+    /// somebody's.
+    fn unnamed_length(&self, file: &F::File) -> u64 {
+        match self.file_system.stat(file) {
+            Ok(FileStat { length, names: 0 }) => length,
+            _ => 0,
         }
     }
 

@@ -7,6 +7,7 @@
 use std::fmt;
 use std::fs::{self, File, OpenOptions, TryLockError};
 use std::io::{self, Read, Seek, SeekFrom, Write};
+use std::os::unix::fs::MetadataExt;
 use std::path::Path;
 
 /// A file system. Every call may block.
@@ -36,7 +37,9 @@ pub trait FileSystem: Clone + fmt::Debug + Send + Sync + 'static {
     fn append(&self, file: &mut Self::File, bytes: &[u8]) -> io::Result<()>;
     /// Opens a file for reading. Fails with `IsADirectory` on a directory.
     fn open(&self, path: &Path) -> io::Result<Self::File>;
-    fn length(&self, file: &Self::File) -> io::Result<u64>;
+    /// Opens a file so that it can be truncated. Nothing is changed yet.
+    fn open_writable(&self, path: &Path) -> io::Result<Self::File>;
+    fn stat(&self, file: &Self::File) -> io::Result<FileStat>;
     /// Reads exactly `length` bytes from `position`.
     fn read_at(&self, file: &Self::File, position: u64, length: u64) -> io::Result<Vec<u8>>;
     /// Makes the content of a file durable (not its name).
@@ -45,7 +48,18 @@ pub trait FileSystem: Clone + fmt::Debug + Send + Sync + 'static {
     fn sync_dir(&self, path: &Path) -> io::Result<()>;
     /// Gives a file a second name. Fails with `AlreadyExists` if the name is taken.
     fn hard_link(&self, from: &Path, to: &Path) -> io::Result<()>;
+    /// Takes a name away. The bytes go when no name is left and nobody has the file open.
     fn remove_file(&self, path: &Path) -> io::Result<()>;
+    /// Shortens a file.
+    fn truncate(&self, file: &Self::File, length: u64) -> io::Result<()>;
+}
+
+/// What is known of an open file.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct FileStat {
+    pub length: u64,
+    /// How many names it has; none once it is deleted.
+    pub names: u64,
 }
 
 /// A name in a directory.
@@ -135,8 +149,13 @@ impl FileSystem for OsFileSystem {
         }
     }
 
-    fn length(&self, file: &File) -> io::Result<u64> {
-        Ok(file.metadata()?.len())
+    fn open_writable(&self, path: &Path) -> io::Result<File> {
+        OpenOptions::new().write(true).open(path)
+    }
+
+    fn stat(&self, file: &File) -> io::Result<FileStat> {
+        let metadata = file.metadata()?;
+        Ok(FileStat { length: metadata.len(), names: metadata.nlink() })
     }
 
     fn read_at(&self, mut file: &File, position: u64, length: u64) -> io::Result<Vec<u8>> {
@@ -165,5 +184,9 @@ impl FileSystem for OsFileSystem {
 
     fn remove_file(&self, path: &Path) -> io::Result<()> {
         fs::remove_file(path)
+    }
+
+    fn truncate(&self, file: &File, length: u64) -> io::Result<()> {
+        file.set_len(length)
     }
 }

@@ -10,7 +10,7 @@ use std::io;
 use std::path::{Component, Path};
 use std::sync::{Arc, Mutex, MutexGuard, Weak};
 
-use super::file_system::{DirEntry, EntryKind, FileSystem};
+use super::file_system::{DirEntry, EntryKind, FileStat, FileSystem};
 
 const ROOT: u64 = 0;
 
@@ -29,6 +29,7 @@ pub enum SimOperation {
     SyncDir,
     HardLink,
     RemoveFile,
+    Truncate,
 }
 
 /// A file system in memory. Clones share it.
@@ -264,12 +265,17 @@ impl State {
 
     /// Of all files that have a name, each counted once.
     fn used_bytes(&self) -> usize {
+        let named: BTreeSet<u64> = self.all_names().collect();
+        named.iter().filter_map(|node| self.content(*node).ok()).map(<[u8]>::len).sum()
+    }
+
+    /// What each name stands for.
+    fn all_names(&self) -> impl Iterator<Item = u64> {
         let names = self.nodes.values().filter_map(|node| match node {
             Node::Directory { names, .. } => Some(names.values().copied()),
             Node::File { .. } => None,
         });
-        let named: BTreeSet<u64> = names.flatten().collect();
-        named.iter().filter_map(|node| self.content(*node).ok()).map(<[u8]>::len).sum()
+        names.flatten()
     }
 
     fn write(&mut self, path: &Path, content: &[u8]) -> io::Result<u64> {
@@ -376,8 +382,15 @@ impl FileSystem for SimFileSystem {
         Ok(file)
     }
 
-    fn length(&self, file: &u64) -> io::Result<u64> {
-        Ok(self.state().content(*file)?.len() as u64)
+    fn open_writable(&self, path: &Path) -> io::Result<u64> {
+        self.open(path)
+    }
+
+    fn stat(&self, file: &u64) -> io::Result<FileStat> {
+        let state = self.state();
+        let length = state.content(*file)?.len() as u64;
+        let names = state.all_names().filter(|node| node == file).count() as u64;
+        Ok(FileStat { length, names })
     }
 
     fn read_at(&self, file: &u64, position: u64, length: u64) -> io::Result<Vec<u8>> {
@@ -428,6 +441,14 @@ impl FileSystem for SimFileSystem {
         state.content(file)?;
         let (names, name) = state.names_around(path)?;
         names.remove(name);
+        Ok(())
+    }
+
+    fn truncate(&self, file: &u64, length: u64) -> io::Result<()> {
+        let mut state = self.begin(SimOperation::Truncate)?;
+        if let Node::File { content, .. } = state.node_mut(*file) {
+            content.truncate(usize::try_from(length).unwrap_or(usize::MAX));
+        }
         Ok(())
     }
 }

@@ -1,41 +1,82 @@
-//! How many creates are under way: somebody waits for each of them, so that large objects, for which
-//! nobody does, give way.
+//! Which creates are under way: somebody waits for each of them, so that what nobody waits for gives
+//! way: writing large objects, and freeing their bytes.
 
 use std::sync::{Condvar, Mutex, MutexGuard};
 use std::time::Duration;
 
+use crate::seam::{Clock, SystemClock};
+
+/// A create is expected to be followed by another one within this time.
+const RECENT: Duration = Duration::from_millis(250);
+
 #[derive(Debug, Default)]
 pub(super) struct Creates {
-    under_way: Mutex<usize>,
+    clock: SystemClock,
+    state: Mutex<State>,
     none_left: Condvar,
 }
 
+#[derive(Debug, Default)]
+struct State {
+    under_way: usize,
+    newest: Option<Create>,
+}
+
+/// A create that has ended.
+#[derive(Clone, Copy, Debug)]
+struct Create {
+    ended: Duration,
+    took: Duration,
+}
+
 /// A create that is under way until this is dropped.
-pub(super) struct UnderWay<'a>(&'a Creates);
+pub(super) struct UnderWay<'a> {
+    creates: &'a Creates,
+    began: Duration,
+}
 
 impl Creates {
     pub(super) fn begin(&self) -> UnderWay<'_> {
-        *self.lock() += 1;
-        UnderWay(self)
+        let began = self.clock.monotonic();
+        self.lock().under_way += 1;
+        UnderWay { creates: self, began }
     }
 
-    /// Waits until no create is under way, but not longer than `wait_max`. Blocks.
-    pub(super) fn wait_for_none(&self, wait_max: Duration) {
-        let waited = self.none_left.wait_timeout_while(self.lock(), wait_max, |under_way| *under_way > 0);
+    /// How long the newest create took, if it is so new that another one has to be expected.
+    pub(super) fn took_recently(&self) -> Option<Duration> {
+        let newest = self.lock().newest?;
+        (self.clock.monotonic().saturating_sub(newest.ended) < RECENT).then_some(newest.took)
+    }
+
+    /// Does a piece of work for which nobody waits, and then gives way to the creates that are under
+    /// way, but not for longer than it worked: under any load, such work gets half of the time. Says
+    /// how long the work took. Blocks.
+    pub(super) fn give_way_after<T>(&self, work: impl FnOnce() -> T) -> (T, Duration) {
+        let began = self.clock.monotonic();
+        let answer = work();
+        let took = self.clock.monotonic().saturating_sub(began);
+        self.wait_for_none(took);
+        (answer, took)
+    }
+
+    fn wait_for_none(&self, wait_max: Duration) {
+        let waited = self.none_left.wait_timeout_while(self.lock(), wait_max, |state| state.under_way > 0);
         drop(waited.expect("no holder of the lock panics"));
     }
 
-    fn lock(&self) -> MutexGuard<'_, usize> {
-        self.under_way.lock().expect("no holder of the lock panics")
+    fn lock(&self) -> MutexGuard<'_, State> {
+        self.state.lock().expect("no holder of the lock panics")
     }
 }
 
 impl Drop for UnderWay<'_> {
     fn drop(&mut self) {
-        let mut under_way = self.0.lock();
-        *under_way -= 1;
-        if *under_way == 0 {
-            self.0.none_left.notify_all();
+        let ended = self.creates.clock.monotonic();
+        let mut state = self.creates.lock();
+        state.newest = Some(Create { ended, took: ended.saturating_sub(self.began) });
+        state.under_way -= 1;
+        if state.under_way == 0 {
+            self.creates.none_left.notify_all();
         }
     }
 }
@@ -60,5 +101,14 @@ mod tests {
             drop(second);
             waiting.join().expect("it ends when the last create does");
         });
+    }
+
+    #[test]
+    fn a_create_is_known_when_it_has_ended() {
+        let creates = Creates::default();
+        let create = creates.begin();
+        assert!(creates.lock().newest.is_none());
+        drop(create);
+        assert!(creates.lock().newest.is_some());
     }
 }

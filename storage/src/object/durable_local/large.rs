@@ -2,20 +2,15 @@
 
 use std::path::PathBuf;
 use std::sync::Arc;
-use std::time::Duration;
 
 use async_trait::async_trait;
 use bytes::Bytes;
 
+use super::piece_size::{PieceSize, UNSYNCED_BYTES_MAX};
 use super::{Directory, DurableLocal};
 use crate::object::file_system::FileSystem;
 use crate::object::large_object::broken;
 use crate::object::{LargeObject, StoreError};
-use crate::seam::{Clock, SystemClock};
-
-/// So much is written before it is synced, and before creates get their turn: a sync of much more at
-/// once would hold up the small ones of commits beside it.
-const UNSYNCED_BYTES_MAX: usize = 2 * 1024 * 1024;
 
 pub(super) struct LocalLargeObject<F: FileSystem> {
     store: DurableLocal<F>,
@@ -30,8 +25,7 @@ struct StagedFile<F: FileSystem> {
     path: PathBuf,
     file: F::File,
     unsynced_bytes: usize,
-    /// How long it took to write and sync what was written since the last turn of others.
-    busy: Duration,
+    piece_size: PieceSize,
 }
 
 impl<F: FileSystem> LocalLargeObject<F> {
@@ -42,8 +36,8 @@ impl<F: FileSystem> LocalLargeObject<F> {
             let path = directory.staging_path();
             match directory.write_staged(key, &path, &[]) {
                 Ok(file) => {
-                    let (unsynced_bytes, busy) = (0, Duration::ZERO);
-                    Ok(StagedFile { directory: shared, path, file, unsynced_bytes, busy })
+                    let (unsynced_bytes, piece_size) = (0, PieceSize::default());
+                    Ok(StagedFile { directory: shared, path, file, unsynced_bytes, piece_size })
                 }
                 Err(error) => {
                     directory.remove_staged(&path);
@@ -70,21 +64,42 @@ impl<F: FileSystem> LocalLargeObject<F> {
 }
 
 impl<F: FileSystem> StagedFile<F> {
-    fn append(&mut self, key: &str, bytes: &[u8]) -> Result<(), StoreError> {
-        let clock = SystemClock::default();
-        let appended = self.directory.file_system.append(&mut self.file, bytes);
+    /// Writes and syncs piece by piece, and lets creates have their turn after each.
+    fn append(&mut self, key: &str, mut bytes: &[u8]) -> Result<(), StoreError> {
+        let directory = Arc::clone(&self.directory);
+        while !bytes.is_empty() {
+            let create_took = directory.creates.took_recently();
+            let due_at = create_took.map_or(UNSYNCED_BYTES_MAX, |_| self.piece_size.bytes());
+            if self.unsynced_bytes >= due_at {
+                // Creates have only begun to come.
+                directory.creates.give_way_after(|| self.sync(key)).0?;
+            }
+            let (piece, rest) = bytes.split_at(bytes.len().min(due_at - self.unsynced_bytes));
+            let append = || self.append_piece(key, piece, due_at);
+            let (is_synced, took) = directory.creates.give_way_after(append);
+            if let (true, Some(create_took)) = (is_synced?, create_took) {
+                self.piece_size.learn(took, create_took);
+            }
+            bytes = rest;
+        }
+        Ok(())
+    }
+
+    /// Says whether what was written is synced now.
+    fn append_piece(&mut self, key: &str, piece: &[u8], due_at: usize) -> Result<bool, StoreError> {
+        let appended = self.directory.file_system.append(&mut self.file, piece);
         appended.map_err(|error| self.directory.write_error(key, &self.path, &error))?;
-        self.unsynced_bytes += bytes.len();
-        let is_due = self.unsynced_bytes >= UNSYNCED_BYTES_MAX;
+        self.unsynced_bytes += piece.len();
+        let is_due = self.unsynced_bytes >= due_at;
         if is_due {
-            self.directory.sync_staged(key, &self.path, &self.file)?;
-            self.unsynced_bytes = 0;
+            self.sync(key)?;
         }
-        self.busy += clock.monotonic();
-        if is_due {
-            // No longer than that, so that under any load this object gets half of the time.
-            self.directory.creates.wait_for_none(std::mem::take(&mut self.busy));
-        }
+        Ok(is_due)
+    }
+
+    fn sync(&mut self, key: &str) -> Result<(), StoreError> {
+        self.directory.sync_staged(key, &self.path, &self.file)?;
+        self.unsynced_bytes = 0;
         Ok(())
     }
 
@@ -97,6 +112,7 @@ impl<F: FileSystem> StagedFile<F> {
 impl<F: FileSystem> Drop for StagedFile<F> {
     fn drop(&mut self) {
         self.directory.remove_staged(&self.path);
+        self.directory.free(&self.file);
     }
 }
 

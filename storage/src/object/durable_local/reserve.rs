@@ -69,7 +69,7 @@ impl<F: FileSystem> Directory<F> {
     /// 0 if there is none.
     fn reserve_length(&self) -> u64 {
         let file = self.file_system.open(&self.reserve_path());
-        file.and_then(|file| self.file_system.length(&file)).unwrap_or(0)
+        file.and_then(|file| self.file_system.stat(&file)).map_or(0, |stat| stat.length)
     }
 
     fn write_reserve(&self, staging: &Path) -> Result<(), StoreError> {

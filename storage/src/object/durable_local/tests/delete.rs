@@ -2,6 +2,8 @@
 
 use super::*;
 
+const MIB: usize = 1024 * 1024;
+
 fn exists(file_system: &SimFileSystem, key: &str) -> bool {
     file_system.check_dir(&Path::new(ROOT).join(key)).is_ok()
 }
@@ -84,4 +86,85 @@ async fn creates_succeed_while_their_directory_is_removed() {
         round.expect("no create failed");
     }
     assert!(!root.path().join("a").exists(), "nothing is left");
+}
+
+#[test]
+fn a_large_object_is_freed_in_pieces() {
+    let (file_system, store) = sim();
+    create(&store, "small", &[1; MIB]).expect("the key is free");
+    create(&store, "large", &[1; 2 * MIB + 1]).expect("the key is free");
+    now(store.delete("small")).expect("it is there");
+    assert_eq!(file_system.count(SimOperation::Truncate), 0);
+    now(store.delete("large")).expect("it is there");
+    assert_eq!(file_system.count(SimOperation::Truncate), 2);
+}
+
+#[test]
+fn a_copy_made_of_hard_links_keeps_its_bytes() {
+    let (file_system, store) = sim();
+    create(&store, "large", &[1; 4 * MIB]).expect("the key is free");
+    let root = Path::new(ROOT);
+    file_system.hard_link(&root.join("large"), &root.join("copy")).expect("the name is free");
+    now(store.delete("large")).expect("it is there");
+    assert_eq!(get(&store, "copy"), Ok(vec![1; 4 * MIB]));
+}
+
+#[test]
+fn an_object_that_cannot_be_freed_in_pieces_is_deleted_all_the_same() {
+    let (file_system, store) = sim();
+    create(&store, "large", &[1; 4 * MIB]).expect("the key is free");
+    file_system.fail_after(SimOperation::Truncate, 1, ErrorKind::Other);
+    now(store.delete("large")).expect("it is there");
+    assert_eq!(get(&store, "large"), Err(StoreErrorKind::NotFound));
+    create(&store, "other", b"1").expect("the store is still trusted");
+}
+
+#[test]
+fn a_crash_in_a_delete_leaves_a_large_object_whole_or_gone() {
+    let content = vec![7; 3 * MIB];
+    let run = |file_system: &SimFileSystem| {
+        let Ok(store) = open_sim(file_system) else { return };
+        let _ = create(&store, "a/large", &content);
+        let _ = now(store.delete("a/large"));
+    };
+    let whole = SimFileSystem::default();
+    run(&whole);
+    assert_eq!(whole.count(SimOperation::Truncate), 2);
+    for operation in 0..whole.operations() {
+        for survives in [true, false] {
+            let file_system = SimFileSystem::default();
+            file_system.fail_power_at(operation);
+            run(&file_system);
+            file_system.crash(|| survives);
+            match get(&open_sim(&file_system).expect("it opens"), "a/large") {
+                Ok(bytes) => assert!(bytes == content, "{} bytes after operation {operation}", bytes.len()),
+                Err(error) => assert_eq!(error, StoreErrorKind::NotFound, "operation {operation}"),
+            }
+        }
+    }
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 4)]
+async fn a_read_beside_a_delete_gives_all_or_nothing() {
+    let root = tempfile::tempdir().expect("a temporary directory");
+    let writer = DurableLocal::open(root.path()).expect("it opens");
+    let reader = DurableLocal::open_read_only(root.path()).expect("it opens");
+    let content = Bytes::from(vec![7; 16 * MIB]);
+    for round in 0..10 {
+        let key = format!("a/{round}");
+        writer.create(&key, content.clone()).await.expect("the key is free");
+        let reads = (0..4).map(|_| {
+            let (reader, key) = (reader.clone(), key.clone());
+            tokio::spawn(async move { reader.get(&key).await })
+        });
+        let reads: Vec<_> = reads.collect();
+        writer.delete(&key).await.expect("it is there");
+        for read in join_all(reads).await {
+            match read.expect("no read panics") {
+                Ok(bytes) => assert!(bytes == content, "{} bytes of {}", bytes.len(), content.len()),
+                Err(StoreError::NotFound { .. }) => {}
+                Err(error) => panic!("it is there or not, but: {error}"),
+            }
+        }
+    }
 }

@@ -95,3 +95,14 @@ fn a_large_object_keeps_the_lock_until_it_ends() {
     drop(large);
     open_sim(&file_system).expect("the lock ends with its holder");
 }
+
+#[test]
+fn an_object_of_many_pieces_has_its_bytes_in_order() {
+    let (file_system, store) = sim();
+    let bytes: Vec<u8> = (0..5_000_000_u32).map(|number| (number / 1000) as u8).collect();
+    create(&store, "small", b"creates come").expect("the key is free");
+    create_in_pieces(&store, "large", &bytes).expect("the key is free");
+    assert!(file_system.count(SimOperation::SyncFile) > 3, "it was synced on the way");
+    file_system.crash(|| false);
+    assert!(get(&open_sim(&file_system).expect("it opens"), "large") == Ok(bytes));
+}
