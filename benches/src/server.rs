@@ -3,7 +3,7 @@
 
 use std::collections::{BTreeMap, VecDeque};
 use std::net::SocketAddr;
-use std::sync::Arc;
+use std::sync::{Arc, LazyLock};
 use std::time::Duration;
 
 use anyhow::{Context, Result};
@@ -11,11 +11,12 @@ use bytes::Bytes;
 use strandline_kafka_gateway::{GatewaySettings, Listener, ListenerSettings, ServeError, serve};
 use strandline_storage::ids::TopicPartition;
 use strandline_storage::log::{
-    CreateTopic, Log, LogSettings, MaintenanceSettings, PartitionAppend, PendingAppend,
+    CreateTopic, Log, LogSettings, MaintenanceSettings, PartitionAppend, PendingAppend, maintenance_runtime,
 };
 use strandline_storage::object::LogStore;
 use strandline_storage::seam::Seams;
 use tokio::net::TcpListener;
+use tokio::runtime::Runtime;
 use tokio::sync::oneshot;
 use tokio::task::JoinHandle;
 
@@ -24,6 +25,9 @@ const APPENDS_IN_FLIGHT_MAX: usize = 1000;
 
 /// Opens a log whose newest objects are not kept in memory when `settings` say so.
 pub async fn open_log(store: Arc<dyn LogStore>, settings: LogSettings) -> Result<Log> {
+    static MAINTENANCE: LazyLock<Runtime> =
+        LazyLock::new(|| maintenance_runtime().expect("the operating system gives threads"));
+    let settings = LogSettings { maintenance_runtime: Some(MAINTENANCE.handle().clone()), ..settings };
     Log::open(store, settings, Seams::system()).await.context("opening the log")
 }
 

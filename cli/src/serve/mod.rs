@@ -7,6 +7,10 @@
 //! Invariant: the exit code is 0 only if all that was acknowledged had been committed and the log was
 //! closed in order.
 
+use std::io;
+
+use strandline_storage::log::maintenance_runtime;
+
 use crate::args::ServeArgs;
 use crate::config;
 use crate::failure::Failure;
@@ -38,8 +42,14 @@ pub fn run(args: &ServeArgs) -> Result<(), Failure> {
         .enable_all()
         .thread_name("strandline-net")
         .build()
-        .map_err(|error| Failure::failed(format!("cannot start the runtime: {error}")))?;
-    let result = runtime.block_on(server::run(config, metrics));
+        .map_err(no_runtime)?;
+    let maintenance = maintenance_runtime().map_err(no_runtime)?;
+    let result = runtime.block_on(server::run(config, metrics, maintenance.handle().clone()));
     runtime.shutdown_background();
+    maintenance.shutdown_background();
     result
+}
+
+fn no_runtime(error: io::Error) -> Failure {
+    Failure::failed(format!("cannot start the runtime: {error}"))
 }

@@ -9,6 +9,7 @@ use strandline_storage::object::{
     CountingStore, DataLocation, LocalOptions, LogStore, OpenError, StoreSettings, probe,
 };
 use strandline_storage::seam::Seams;
+use tokio::runtime::Handle;
 
 use crate::config::{self, Config};
 use crate::failure::Failure;
@@ -18,14 +19,19 @@ use crate::failure::Failure;
 ///
 /// # Errors
 /// One sentence that names the path and what is wrong; nothing has been changed then.
-pub async fn open_log(config: &Config, listens_at: SocketAddr, seams: &Seams) -> Result<Log, Failure> {
+pub async fn open_log(
+    config: &Config,
+    listens_at: SocketAddr,
+    seams: &Seams,
+    maintenance: Handle,
+) -> Result<Log, Failure> {
     let settings = config.store_settings();
     let open = move |location: &DataLocation| location.open(&settings);
     let store = open_store(parse_location(&config.data)?, open, seams).await?;
     probe(store.as_ref(), seams.rng.as_ref()).await.map_err(Failure::failed)?;
     let started = seams.clock.monotonic();
-    let log =
-        Log::open(store, log_settings(config, listens_at), seams.clone()).await.map_err(Failure::failed)?;
+    let settings = LogSettings { maintenance_runtime: Some(maintenance), ..log_settings(config, listens_at) };
+    let log = Log::open(store, settings, seams.clone()).await.map_err(Failure::failed)?;
     let elapsed: Duration = seams.clock.monotonic().saturating_sub(started);
     tracing::info!("opened the log in {} ms", elapsed.as_millis());
     Ok(log)

@@ -10,6 +10,7 @@ use strandline_storage::log::{Health, Log};
 #[cfg(debug_assertions)]
 use strandline_storage::seam::Failpoints;
 use strandline_storage::seam::Seams;
+use tokio::runtime::Handle;
 use tokio::time::timeout;
 
 use super::banner::{self, BoundPorts};
@@ -29,7 +30,7 @@ use crate::tls::server_tls;
 const DRAIN_TIMEOUT: Duration = Duration::from_secs(20);
 
 /// Runs until a signal, or until the log can serve no more.
-pub async fn run(config: Config, metrics: PrometheusHandle) -> Result<(), Failure> {
+pub async fn run(config: Config, metrics: PrometheusHandle, maintenance: Handle) -> Result<(), Failure> {
     let seams = seams()?;
     let tls = server_tls(&config, seams.clock.clone())?;
     let mut signals = StopSignals::install()?;
@@ -42,7 +43,7 @@ pub async fn run(config: Config, metrics: PrometheusHandle) -> Result<(), Failur
     let mut parts = Parts::default();
     parts.spawn_http(listeners.http, readiness.clone(), metrics.clone(), stopper.handle());
     let log = tokio::select! {
-        log = open::open_log(&config, ports.kafka[0], &seams) => log?,
+        log = open::open_log(&config, ports.kafka[0], &seams, maintenance) => log?,
         signal = signals.received() => {
             tracing::info!("{signal} while opening the log");
             return Ok(());

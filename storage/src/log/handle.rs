@@ -62,7 +62,7 @@ pub struct OffsetCommit {
     pub metadata: Option<String>,
 }
 
-/// What a log uses, for metrics and system tables.
+/// What a log uses, for metrics.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct LogStats {
     pub tail_bytes: u64,

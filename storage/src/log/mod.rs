@@ -70,6 +70,7 @@ pub use fetch::{AbortedTransaction, FetchOptions, Fetched, FirstBatch};
 pub use group_change::GroupChange;
 pub use handle::{CreateTopic, Log, LogStats, OffsetCommit, SHARDS_MAX};
 pub use health::Health;
+pub use maintenance::maintenance_runtime;
 pub use repair::RepairReport;
 pub use settings::{LogSettings, MaintenanceSettings};
 pub use snapshot::{ActiveProducer, Bounds, Isolation, PartitionView, ShardStats, Snapshot};

@@ -3,6 +3,8 @@
 
 use std::time::Duration;
 
+use tokio::runtime::Handle;
+
 const KIB: usize = 1024;
 const MIB: usize = 1024 * KIB;
 
@@ -34,6 +36,8 @@ pub struct LogSettings {
     /// Over all topics.
     pub partitions_max: usize,
     pub maintenance: MaintenanceSettings,
+    /// Where maintenance runs. `None` is where the log is opened, among the requests.
+    pub maintenance_runtime: Option<Handle>,
     /// WAL objects (their keys) that an open passes over if they are damaged or missing. What they held
     /// is lost then.
     pub accept_loss: Vec<String>,
@@ -58,6 +62,7 @@ impl Default for LogSettings {
             topics_max: 100_000,
             partitions_max: 200_000,
             maintenance: MaintenanceSettings::default(),
+            maintenance_runtime: None,
             accept_loss: Vec::new(),
             #[cfg(test)]
             wrong_rule: None,
@@ -110,7 +115,7 @@ pub struct MaintenanceSettings {
     pub checkpoint_interval: Duration,
     /// or after this many bytes of WAL,
     pub checkpoint_wal_bytes: u64,
-    /// or after this many objects (local 65,536, remote 4,096).
+    /// or after this many objects (local 49,152, remote 4,096).
     pub checkpoint_wal_objects: Option<u64>,
     pub checkpoints_kept: usize,
     /// Older checkpoints than the newest are kept no longer than this.
@@ -183,7 +188,7 @@ impl MaintenanceSettings {
 
     pub(super) fn checkpoint_wal_objects(&self, place: StorePlace) -> u64 {
         self.checkpoint_wal_objects.unwrap_or(match place {
-            StorePlace::Local => 65_536,
+            StorePlace::Local => 49_152,
             StorePlace::Remote => 4_096,
         })
     }

@@ -67,7 +67,10 @@ impl Shard {
         tokio::spawn(committer.run());
         let (maintenance, requests) = mpsc::channel(1);
         let maintainer = Maintainer::new(shared.clone(), commands.downgrade(), requests, opening.checkpoint);
-        tokio::spawn(maintainer.run());
+        match &settings.maintenance_runtime {
+            Some(runtime) => runtime.spawn(maintainer.run()),
+            None => tokio::spawn(maintainer.run()),
+        };
         let pending = pending.clone();
         let opened = Self { shared, writer: Some(Writer { epoch, commands, pending, maintenance }) };
         if opening.passed_over_losses {

@@ -28,8 +28,9 @@ use crate::log::state::ShardState;
 use crate::object::{ObjectMeta, StoreError};
 use crate::telemetry;
 
-/// Objects are deleted so many at a time.
-const DELETES_MAX: usize = 16;
+/// Objects are deleted so many at a time. More would only wait for each other in a local directory.
+const DELETES_REMOTE: usize = 16;
+const DELETES_LOCAL: usize = 4;
 
 /// The shortest time between two collections.
 const COLLECTION_PAUSE: Duration = Duration::from_secs(1);
@@ -385,7 +386,11 @@ impl Collector {
             telemetry::object_deleted(&key);
             Ok::<_, StoreError>(())
         };
-        stream::iter(keys).map(delete).buffer_unordered(DELETES_MAX).try_collect().await
+        let at_a_time = match self.place {
+            StorePlace::Local => DELETES_LOCAL,
+            StorePlace::Remote => DELETES_REMOTE,
+        };
+        stream::iter(keys).map(delete).buffer_unordered(at_a_time).try_collect().await
     }
 }
 

@@ -3,21 +3,25 @@
 //! Invariant: what is held in memory is bounded. What cannot be read for now fails the rewrite; what
 //! is damaged is told apart, because it is carried over.
 
-use std::collections::{BTreeMap, BTreeSet};
+use std::collections::BTreeMap;
+use std::panic::resume_unwind;
 use std::sync::Arc;
 
 use bytes::Bytes;
-use futures::stream::{self, StreamExt};
+use futures::stream::{self, BoxStream, StreamExt};
 
-use super::run::{Input, Run};
+use super::run::Input;
 use crate::format::segment::decode_slice_index;
 use crate::format::{BlockEntry, Slice};
 use crate::ids::{BlockObject, TopicPartition};
+use crate::log::settings::StorePlace;
 use crate::log::shared::Shared;
 use crate::object::StoreError;
 
-/// Objects are read so many at a time.
-const READS_MAX: usize = 8;
+/// So many objects are read at a time. A remote store answers late, so they are read ahead of their use;
+/// a local one answers at once, and reads beside the other work would only take processors from others.
+const READS_REMOTE: usize = 8;
+const READS_LOCAL: usize = 1;
 /// All that is read of one rewrite at once. Beyond, slices are read one by one.
 const WHOLE_BYTES_MAX: u64 = 256 * 1024 * 1024;
 /// A slice is read in pieces of about this many bytes.
@@ -43,34 +47,64 @@ pub(super) enum SourceBytes {
 
 pub(super) struct Inputs {
     shared: Arc<Shared>,
-    /// Whole objects; `None` for one that is not there.
-    objects: BTreeMap<BlockObject, Option<Bytes>>,
+    /// Those of `whole` that were not asked for yet, in the order in which they will be.
+    ahead: BoxStream<'static, (BlockObject, Result<Option<Bytes>, StoreError>)>,
+    whole: BTreeMap<BlockObject, Whole>,
+}
+
+/// An object that is read as a whole.
+#[derive(Default)]
+struct Whole {
+    /// So many inputs still need it.
+    uses: usize,
+    bytes: WholeBytes,
+}
+
+#[derive(Default)]
+enum WholeBytes {
+    #[default]
+    NotRead,
+    Missing,
+    Read(Bytes),
 }
 
 impl Inputs {
-    /// Reads the objects of the runs, as far as they are read whole.
-    pub(super) async fn load(shared: &Arc<Shared>, runs: &[Run]) -> Result<Self, StoreError> {
-        let wanted = whole_objects(shared, runs);
-        let mut reads = stream::iter(wanted)
-            .map(|object| async move { (object, read_whole(shared, object).await) })
-            .buffer_unordered(READS_MAX);
-        let mut objects = BTreeMap::new();
-        while let Some((object, read)) = reads.next().await {
-            objects.insert(object, read?);
-        }
-        drop(reads);
-        Ok(Self { shared: shared.clone(), objects })
+    /// For a rewrite that reads inputs in this order; one that is read twice comes twice.
+    pub(super) fn new<'a>(shared: &Arc<Shared>, inputs: impl Iterator<Item = &'a Input>) -> Self {
+        let (order, whole) = whole_objects(shared, inputs);
+        let reads = match StorePlace::of(shared.store.linger_default()) {
+            StorePlace::Local => READS_LOCAL,
+            StorePlace::Remote => READS_REMOTE,
+        };
+        let reader = shared.clone();
+        let read = move |object| {
+            // A task of its own goes on while what was read before is written.
+            let reading = tokio::spawn(read_whole(reader.clone(), object));
+            let key = reader.keys.block_object(object);
+            async move {
+                let read = reading.await.unwrap_or_else(|error| match error.try_into_panic() {
+                    Ok(panic) => resume_unwind(panic),
+                    Err(stopped) => Err(StoreError::Unavailable { key, reason: stopped.to_string() }),
+                });
+                (object, read)
+            }
+        };
+        let ahead = stream::iter(order).map(read).buffered(reads).boxed();
+        Self { shared: shared.clone(), ahead, whole }
     }
 
     /// The blocks of an input with their bytes, in pieces: the next piece from `position` on, a
-    /// number of blocks. Empty when the input has no more.
+    /// number of blocks. Empty when the input has no more, which must be asked for once.
     pub(super) async fn piece(
-        &self,
+        &mut self,
         input: &Opened,
         position: usize,
     ) -> Result<Vec<SourceBlock>, StoreError> {
         let rest = &input.blocks[position..];
-        let Some(first) = rest.first() else { return Ok(Vec::new()) };
+        let Some(first) = rest.first() else {
+            self.note_end(input);
+            return Ok(Vec::new());
+        };
         let length = |entry: &BlockEntry| u64::from(entry.length);
         let mut bytes = 0;
         let fits = rest.iter().take_while(|entry| {
@@ -100,7 +134,7 @@ impl Inputs {
 
     /// The blocks of an input. An error of the inner kind is an index that is damaged.
     pub(super) async fn open(
-        &self,
+        &mut self,
         topic_partition: TopicPartition,
         input: &Input,
     ) -> Result<Result<Opened, String>, StoreError> {
@@ -112,7 +146,7 @@ impl Inputs {
         }
     }
 
-    async fn open_slice(&self, slice: &Slice) -> Result<Result<Opened, String>, StoreError> {
+    async fn open_slice(&mut self, slice: &Slice) -> Result<Result<Opened, String>, StoreError> {
         let Some(location) = slice.location() else { return Ok(Err("it is lost".to_owned())) };
         let object = BlockObject::Segment(location.object);
         let end = location.index_position + u64::from(location.index_length);
@@ -125,21 +159,42 @@ impl Inputs {
 
     /// Bytes of an object, as far as it has them; `None` if it is not there.
     async fn read(
-        &self,
+        &mut self,
         object: BlockObject,
         range: std::ops::Range<u64>,
     ) -> Result<Option<Bytes>, StoreError> {
-        if let Some(whole) = self.objects.get(&object) {
-            return Ok(whole.as_ref().map(|whole| {
-                let clip = |position: u64| usize::try_from(position).unwrap_or(usize::MAX).min(whole.len());
-                whole.slice(clip(range.start)..clip(range.end))
-            }));
+        if !self.whole.contains_key(&object) {
+            let key = self.shared.keys.block_object(object);
+            return found(self.shared.store.get_range(&key, range).await);
         }
-        let key = self.shared.keys.block_object(object);
-        match self.shared.store.get_range(&key, range).await {
-            Ok(bytes) => Ok(Some(bytes)),
-            Err(StoreError::NotFound { .. }) => Ok(None),
-            Err(error) => Err(error),
+        let whole = self.whole(object).await?;
+        Ok(whole.map(|whole| {
+            let clip = |position: u64| usize::try_from(position).unwrap_or(usize::MAX).min(whole.len());
+            whole.slice(clip(range.start)..clip(range.end))
+        }))
+    }
+
+    async fn whole(&mut self, object: BlockObject) -> Result<Option<Bytes>, StoreError> {
+        loop {
+            match self.whole.get(&object).map(|whole| &whole.bytes) {
+                Some(WholeBytes::Read(bytes)) => return Ok(Some(bytes.clone())),
+                Some(WholeBytes::Missing) | None => return Ok(None),
+                Some(WholeBytes::NotRead) => {}
+            }
+            let (next, read) = self.ahead.next().await.expect("what was not read is ahead");
+            if let Some(whole) = self.whole.get_mut(&next) {
+                whole.bytes = read?.map_or(WholeBytes::Missing, WholeBytes::Read);
+            }
+        }
+    }
+
+    /// An object that no other input needs is kept no longer.
+    fn note_end(&mut self, input: &Opened) {
+        if let Some(whole) = self.whole.get_mut(&input.object) {
+            whole.uses = whole.uses.saturating_sub(1);
+            if whole.uses == 0 {
+                self.whole.remove(&input.object);
+            }
         }
     }
 }
@@ -152,36 +207,46 @@ pub(super) struct Opened {
 }
 
 /// WAL objects are always read whole, because their blocks belong to many partitions. Segments are,
-/// if all of them together are not large.
-fn whole_objects(shared: &Shared, runs: &[Run]) -> Vec<BlockObject> {
-    let mut objects = BTreeSet::new();
-    for input in runs.iter().flat_map(|run| &run.inputs) {
-        match input {
-            Input::Block(block) => objects.insert(block.object),
-            Input::Slice(slice) => {
-                slice.location().is_some_and(|location| objects.insert(BlockObject::Segment(location.object)))
-            }
-        };
+/// if all of them together are not large. In the order of their first use.
+fn whole_objects<'a>(
+    shared: &Shared,
+    inputs: impl Iterator<Item = &'a Input>,
+) -> (Vec<BlockObject>, BTreeMap<BlockObject, Whole>) {
+    let objects = inputs.filter_map(|input| match input {
+        Input::Block(block) => Some(block.object),
+        Input::Slice(slice) => slice.location().map(|location| BlockObject::Segment(location.object)),
+    });
+    let (mut order, mut whole) = (Vec::new(), BTreeMap::<BlockObject, Whole>::new());
+    for object in objects {
+        let uses = &mut whole.entry(object).or_default().uses;
+        if *uses == 0 {
+            order.push(object);
+        }
+        *uses += 1;
     }
     let state = shared.durable();
     let length = |object: &BlockObject| match object {
         BlockObject::Segment(object) => state.segments.live.get(object).map_or(0, |segment| segment.length),
         BlockObject::Wal(_) => 0,
     };
-    let segment_bytes: u64 = objects.iter().map(length).sum();
-    if segment_bytes > WHOLE_BYTES_MAX {
-        objects.retain(|object| matches!(object, BlockObject::Wal(_)));
+    if order.iter().map(length).sum::<u64>() > WHOLE_BYTES_MAX {
+        order.retain(|object| matches!(object, BlockObject::Wal(_)));
+        whole.retain(|object, _| matches!(object, BlockObject::Wal(_)));
     }
-    objects.into_iter().collect()
+    (order, whole)
 }
 
-async fn read_whole(shared: &Shared, object: BlockObject) -> Result<Option<Bytes>, StoreError> {
+async fn read_whole(shared: Arc<Shared>, object: BlockObject) -> Result<Option<Bytes>, StoreError> {
     if let BlockObject::Wal(position) = object
         && let Some(bytes) = shared.reader.tail_object(position)
     {
         return Ok(Some(bytes));
     }
-    match shared.store.get(&shared.keys.block_object(object)).await {
+    found(shared.store.get(&shared.keys.block_object(object)).await)
+}
+
+fn found(read: Result<Bytes, StoreError>) -> Result<Option<Bytes>, StoreError> {
+    match read {
         Ok(bytes) => Ok(Some(bytes)),
         Err(StoreError::NotFound { .. }) => Ok(None),
         Err(error) => Err(error),

@@ -16,6 +16,7 @@ mod repair;
 mod retention;
 mod rewrite;
 mod run;
+mod runtime;
 mod sink;
 
 #[cfg(test)]
@@ -35,6 +36,7 @@ use self::plan::Plan;
 pub(super) use self::repair::Repair;
 use self::rewrite::{RewriteError, Rewritten, rewrite};
 use self::run::{Input, Run};
+pub use self::runtime::maintenance_runtime;
 use super::change::{self, Change};
 use super::checkpoint::{WrittenCheckpoint, write_checkpoint};
 use super::committer::Command;

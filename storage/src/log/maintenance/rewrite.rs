@@ -50,10 +50,9 @@ pub(super) enum Placed {
 
 /// Reads and writes the runs.
 pub(super) async fn rewrite(shared: &Arc<Shared>, runs: &[Run]) -> Result<Rewritten, RewriteError> {
-    let inputs = Inputs::load(shared, runs).await?;
     let mut writer = RunWriter {
         sink: SegmentSink::new(shared),
-        inputs,
+        inputs: Inputs::new(shared, runs.iter().flat_map(|run| &run.inputs)),
         own_segment_bytes: shared.settings.maintenance.own_segment_bytes,
         decompressed_bytes_max: shared.settings.decompressed_bytes_max,
         placed: Vec::new(),

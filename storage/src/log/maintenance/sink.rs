@@ -94,7 +94,7 @@ impl SegmentSink {
         let segment = self.segment();
         segment.flush_block().await?;
         segment.builder.push_block(entry);
-        segment.write(&bytes).await
+        segment.write(bytes).await
     }
 
     pub(super) async fn end_slice(
@@ -134,7 +134,7 @@ impl Segment {
         let (builder, front) = SegmentBuilder::new(header);
         let writer = shared.store.create_large(&shared.keys.segment(id)).await?;
         let mut segment = Self { id, builder, writer, buffer: BytesMut::new(), pending: None };
-        segment.write(&front).await?;
+        segment.write(front).await?;
         Ok(segment)
     }
 
@@ -142,13 +142,16 @@ impl Segment {
         let Some((entry, pieces)) = self.pending.take() else { return Ok(()) };
         self.builder.push_block(entry);
         for piece in pieces {
-            self.write(&piece).await?;
+            self.write(piece).await?;
         }
         Ok(())
     }
 
-    async fn write(&mut self, bytes: &[u8]) -> Result<(), StoreError> {
-        self.buffer.extend_from_slice(bytes);
+    async fn write(&mut self, bytes: Bytes) -> Result<(), StoreError> {
+        if self.buffer.is_empty() && bytes.len() >= WRITE_BYTES {
+            return self.writer.write(bytes).await;
+        }
+        self.buffer.extend_from_slice(&bytes);
         if self.buffer.len() >= WRITE_BYTES {
             let full = std::mem::replace(&mut self.buffer, BytesMut::with_capacity(WRITE_BYTES));
             self.writer.write(full.freeze()).await?;

@@ -1,14 +1,18 @@
 //! Compaction, merges, retention, checkpoints and deletion on a whole log.
 
+use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
 use bytes::Bytes;
+use tokio::runtime::Runtime;
 
 use super::fixture::World;
+use super::maintenance_runtime;
 use crate::format::{BatchBuilder, BatchOptions, DecompressionBudget, Records};
 use crate::ids::TopicPartition;
 use crate::log::tests::create;
 use crate::log::{FetchOptions, FirstBatch, Isolation, Log, MaintenanceSettings, PartitionAppend, Snapshot};
+use crate::seam::{Failpoints, Seams};
 
 const T: i64 = 1_767_225_600_000;
 
@@ -92,6 +96,66 @@ async fn compaction_changes_nothing_that_a_reader_sees() {
     assert_eq!(read(&log.snapshot(), a).await, numbered(50));
     log.compact_now().await.expect("the compaction succeeds");
     assert_eq!(read(&log.snapshot(), a).await, numbered(50));
+}
+
+#[tokio::test(start_paused = true)]
+async fn an_object_of_several_partitions_is_read_once() {
+    let mut world = World::new();
+    world.settings.tail_bytes_max = 0;
+    let log = world.open().await;
+    let configs = [("cleanup.policy", "compact"), ("min.cleanable.dirty.ratio", "0")];
+    let a = create(&log, "a", 2, &configs).await;
+    let b = TopicPartition::new(a.topic_id, 1);
+    let keyed = |value: &str| {
+        let mut builder = BatchBuilder::new(BatchOptions::default());
+        builder.append(Some(T), Some(b"key"), Some(value.as_bytes()), &[]).expect("a small record");
+        builder.finish()
+    };
+    for round in 0..10 {
+        let value = format!("v{round}");
+        let appends = [a, b].map(|topic_partition| PartitionAppend { topic_partition, batch: keyed(&value) });
+        for appended in log.append(appends.to_vec()).await {
+            appended.expect("the batch is appended");
+        }
+    }
+    let before = world.store.counts().gets;
+    log.compact_now().await.expect("the compaction succeeds");
+    // Each object of the WAL; the segment for the cleaning of each partition; the lengths of both segments.
+    assert_eq!(world.store.counts().gets - before, 10 + 2 + 2);
+    for id in [a, b] {
+        assert_eq!(read(&log.snapshot(), id).await, [(9, "v9".to_owned())]);
+    }
+}
+
+/// Notes on which threads compactions end.
+#[derive(Debug, Default)]
+struct ThreadNames(Mutex<Vec<String>>);
+
+impl Failpoints for ThreadNames {
+    fn reach(&self, name: &str) {
+        if name == "compaction.before_install" {
+            let thread = std::thread::current().name().unwrap_or_default().to_owned();
+            self.0.lock().expect("no holder of the lock panics").push(thread);
+        }
+    }
+}
+
+#[test]
+fn maintenance_runs_on_threads_of_its_own() {
+    let maintenance = maintenance_runtime().expect("the system gives threads");
+    let threads = Arc::new(ThreadNames::default());
+    let requests = Runtime::new().expect("the system gives threads");
+    requests.block_on(async {
+        let mut world = World::new();
+        world.settings.maintenance_runtime = Some(maintenance.handle().clone());
+        world.seams = Seams { failpoints: Some(threads.clone()), ..Seams::system() };
+        let log = world.open().await;
+        let a = create(&log, "a", 1, &[]).await;
+        append_numbered(&log, a, 0..3).await;
+        log.compact_now().await.expect("the compaction succeeds");
+        log.close().await;
+    });
+    assert_eq!(*threads.0.lock().expect("no holder of the lock panics"), ["maintenance"]);
 }
 
 #[tokio::test(start_paused = true)]

@@ -24,7 +24,7 @@ use std::time::Duration;
 
 use self::key_map::KeyMap;
 use self::plan::{CleanPlan, plan_cleaning};
-use self::scan::scan;
+use self::scan::{dirty_inputs, scan};
 use self::writer::CleanWriter;
 use super::inputs::Inputs;
 use super::rewrite::{RewriteError, Rewritten, assemble};
@@ -76,11 +76,11 @@ async fn clean(
     let mut writer = CleanWriter::new(shared);
     let (mut runs, mut placed, mut ends) = (Vec::new(), Vec::new(), Vec::new());
     for mut plan in plans {
-        let inputs = Inputs::load(shared, std::slice::from_ref(&plan.run)).await?;
+        let mut inputs = Inputs::new(shared, dirty_inputs(&plan).chain(&plan.run.inputs));
         let keys = KeyMap::new(shared.seams.rng.bytes16(), shared.settings.maintenance.clean_keys_max);
-        let scanned = scan(&inputs, &plan, keys, shared.settings.decompressed_bytes_max).await?;
+        let scanned = scan(&mut inputs, &plan, keys, shared.settings.decompressed_bytes_max).await?;
         plan.run.truncate(scanned.end);
-        placed.push(writer.write(&inputs, &plan, &scanned, now_ms).await?);
+        placed.push(writer.write(&mut inputs, &plan, &scanned, now_ms).await?);
         ends.push(scanned.end);
         runs.push(plan.run);
     }

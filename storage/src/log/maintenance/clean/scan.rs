@@ -26,7 +26,7 @@ struct Scan<'a> {
 
 /// Reads the slices that were not cleaned before.
 pub(super) async fn scan(
-    inputs: &Inputs,
+    inputs: &mut Inputs,
     plan: &CleanPlan,
     keys: KeyMap,
     decompressed_bytes_max: usize,
@@ -38,10 +38,9 @@ pub(super) async fn scan(
 
 impl Scan<'_> {
     /// Gives the offset at which memory was used up, if it was.
-    async fn run(&mut self, inputs: &Inputs) -> Result<Option<i64>, RewriteError> {
+    async fn run(&mut self, inputs: &mut Inputs) -> Result<Option<i64>, RewriteError> {
         let run = &self.plan.run;
-        let dirty = run.inputs.iter().filter(|input| input.next_offset() > self.plan.cleaned_offset);
-        for input in dirty.filter(|input| is_stored(input)) {
+        for input in dirty_inputs(self.plan) {
             let opened = inputs.open(run.topic_partition, input).await?;
             let opened =
                 opened.map_err(|reason| RewriteError::DamagedIndex { run: Box::new(run.clone()), reason })?;
@@ -99,6 +98,12 @@ impl Scan<'_> {
         }
         Ok(())
     }
+}
+
+/// The inputs that the first pass reads.
+pub(super) fn dirty_inputs(plan: &CleanPlan) -> impl Iterator<Item = &Input> {
+    let dirty = plan.run.inputs.iter().filter(|input| input.next_offset() > plan.cleaned_offset);
+    dirty.filter(|input| is_stored(input))
 }
 
 /// A slice that is lost has nothing to read.

@@ -68,7 +68,7 @@ impl CleanWriter {
     /// Writes the slices of a partition up to the end of the scan, the last one whole.
     pub(super) async fn write(
         &mut self,
-        inputs: &Inputs,
+        inputs: &mut Inputs,
         plan: &CleanPlan,
         scanned: &Scanned,
         now_ms: i64,
@@ -131,7 +131,7 @@ impl CleanWriter {
 
     async fn write_slice(
         &mut self,
-        inputs: &Inputs,
+        inputs: &mut Inputs,
         plan: &CleanPlan,
         input: &Input,
         cleaning: &mut Cleaning<'_, '_>,
