@@ -23,7 +23,7 @@ use crate::workload::{self, BatchShape};
 const TOPIC: &str = "steady";
 /// Defaults on a local directory.
 const COMPACTION_OBJECTS: u64 = 16_384;
-const CHECKPOINT_WAL_OBJECTS: u64 = 65_536;
+const CHECKPOINT_WAL_OBJECTS: u64 = 49_152;
 const SEGMENT_DELETE_DELAY: Duration = Duration::from_secs(60);
 const BYTES_PER_LIVE_BYTE_MAX: f64 = 3.0;
 const TICK: Duration = Duration::from_millis(5);
