@@ -5,7 +5,6 @@ use std::sync::Arc;
 
 use anyhow::{Context, Result, ensure};
 use bytes::Bytes;
-use futures::stream::{self, StreamExt};
 use serde_json::{Value, json};
 use strandline_storage::log::{Block, LogSettings, PartitionView};
 
@@ -15,10 +14,8 @@ use crate::sequential;
 use crate::server::{by_hand, create_topic, fill, open_log};
 
 const TOPIC: &str = "recovered";
-/// Blocks are asked for in groups of this many bytes,
+/// Blocks are asked for in groups of this many bytes.
 const READ_BYTES: u64 = 8 * 1024 * 1024;
-/// and so many groups at a time, as a scan does with a processor for each.
-const READS: usize = 2;
 
 pub async fn measure(place: &Place, batch: &Bytes, count: u64, rounds: u32) -> Result<Value> {
     let name = "segments";
@@ -61,15 +58,11 @@ async fn read_all(view: &PartitionView) -> Result<u64> {
     for slice in view.slices() {
         let blocks = view.slice_blocks(slice).await.context("reading the index of a slice")?;
         let mut rest = &blocks[..];
-        let groups = std::iter::from_fn(|| {
+        while !rest.is_empty() {
             let (group, others) = rest.split_at(group_length(rest));
-            rest = others;
-            (!group.is_empty()).then_some(group)
-        });
-        let mut reads = stream::iter(groups).map(|group| view.read_blocks(group)).buffered(READS);
-        while let Some(read) = reads.next().await {
-            let read = read.context("reading blocks")?;
+            let read = view.read_blocks(group).await.context("reading blocks")?;
             bytes += read.iter().map(|block| block.len() as u64).sum::<u64>();
+            rest = others;
         }
     }
     Ok(bytes)
@@ -81,5 +74,5 @@ fn group_length(blocks: &[Block]) -> usize {
         bytes += u64::from(block.length);
         bytes <= READ_BYTES
     });
-    fits.count().max(1).min(blocks.len())
+    fits.count().max(1)
 }

@@ -32,7 +32,10 @@ use crate::telemetry;
 const DELETES_REMOTE: usize = 16;
 const DELETES_LOCAL: usize = 4;
 
-/// The shortest time between two collections.
+/// Objects of the WAL that go before compaction and the like get their turn.
+const WAL_DELETES_MAX: usize = 4096;
+
+/// The shortest time between two collections, if the first left nothing that it might have deleted.
 const COLLECTION_PAUSE: Duration = Duration::from_secs(1);
 
 /// A checkpoint that is in the store.
@@ -135,7 +138,8 @@ impl Collector {
         self.settings.segment_delete_delay(self.place).saturating_sub(age)
     }
 
-    /// Deletes what may be deleted by now; gives the segments, which the log has to note.
+    /// Deletes what may be deleted by now, but not more of the WAL than a turn allows; gives the
+    /// segments, which the log has to note.
     pub(super) async fn collect(&mut self, now: Duration) -> Result<Vec<ObjectId>, MaintenanceError> {
         self.collected = Some(now);
         self.list_once(now).await?;
@@ -257,6 +261,10 @@ impl Collector {
         let Some(through) = through.filter(|_| held.is_some()) else { return Ok(()) };
         let mut dead = Vec::new();
         while let Some(position) = self.wal.front().copied().filter(|position| *position <= through) {
+            if dead.len() == WAL_DELETES_MAX {
+                self.collected = None;
+                break;
+            }
             self.wal.pop_front();
             if !is_fence(&state, position) {
                 dead.push(position);

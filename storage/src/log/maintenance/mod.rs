@@ -185,7 +185,7 @@ impl Maintainer {
         let (reply, result) = match request {
             Request::Compact(reply) => (reply, self.compact_all().await),
             Request::Checkpoint(reply) => (reply, self.write_checkpoint().await),
-            Request::Collect(reply) => (reply, self.collect().await),
+            Request::Collect(reply) => (reply, self.collect_all().await),
             Request::Repair(repair, reply) => {
                 // Whoever asked may have gone away.
                 let _ = reply.send(self.repair(repair).await);
@@ -477,6 +477,14 @@ impl Maintainer {
         self.shared.set_checkpoint(root.position, self.shared.seams.clock.now_ms());
         self.checkpoint = Some(root);
         self.due.checkpointed = started;
+        Ok(())
+    }
+
+    async fn collect_all(&mut self) -> Result<(), MaintenanceError> {
+        self.collect().await?;
+        while self.collector.is_due(&self.shared.durable(), self.now()) {
+            self.collect().await?;
+        }
         Ok(())
     }
 

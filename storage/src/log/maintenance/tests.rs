@@ -235,6 +235,21 @@ async fn what_is_compacted_and_covered_by_a_checkpoint_is_deleted_after_the_dela
 }
 
 #[tokio::test(start_paused = true)]
+async fn a_collection_that_takes_several_turns_deletes_all_that_may_go() {
+    let world = World::new();
+    let log = world.open().await;
+    let a = create(&log, "a", 1, &[]).await;
+    append_numbered(&log, a, 0..5000).await;
+    log.compact_now().await.expect("the compaction succeeds");
+    log.checkpoint_now().await.expect("the checkpoint is written");
+    assert!(world.keys("wal").await.len() > 5000, "the delay has not passed");
+    tokio::time::advance(Duration::from_secs(61)).await;
+    log.collect_now().await.expect("the collection succeeds");
+    assert_eq!(world.keys("wal").await.len(), 0, "all is compacted");
+    assert_eq!(read(&log.snapshot(), a).await, numbered(5000));
+}
+
+#[tokio::test(start_paused = true)]
 async fn deleted_records_are_erased_from_every_object() {
     let world = World::new();
     let log = world.open().await;
