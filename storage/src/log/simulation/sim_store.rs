@@ -123,9 +123,16 @@ impl SimStore {
         self.process.crashed.load(Ordering::Relaxed)
     }
 
-    /// Whether no other process has begun to claim the shard since this one did.
+    /// Whether this process claimed the log, and no other one has begun to claim it since.
     pub(super) fn is_newest_claimant(&self) -> bool {
         self.process.claim.load(Ordering::Relaxed) == self.requests.claims.load(Ordering::Relaxed)
+    }
+
+    /// A claim that another process had before: this one does not know yet that it owns nothing.
+    fn note_refused_claim(&self, key: &str) {
+        if key.starts_with("shards/0/epochs/") {
+            self.process.claim.store(0, Ordering::Relaxed);
+        }
     }
 
     fn note_claim(&self, key: &str) {
@@ -231,7 +238,11 @@ impl SimStore {
 impl LogStore for SimStore {
     async fn create(&self, key: &str, bytes: Bytes) -> Result<(), StoreError> {
         self.note_claim(key);
-        self.answer(Verb::Create, key, self.inner.create(key, bytes)).await
+        let created = self.answer(Verb::Create, key, self.inner.create(key, bytes)).await;
+        if matches!(created, Err(StoreError::AlreadyExists { .. })) {
+            self.note_refused_claim(key);
+        }
+        created
     }
 
     async fn create_large(&self, key: &str) -> Result<Box<dyn LargeObject>, StoreError> {
